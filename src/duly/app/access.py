@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from duly.app.twins import Action, AppNoun, awaitable, blocking
 from duly.app.typed_schedules import login
-from duly.connection import LazyStore
 from duly.errors import NotFound
 from duly.model.access import (
     PREFIX,
@@ -40,50 +40,39 @@ class NewSecret:
     secret: str = field(repr=False)
 
 
-class Tokens:
+class Tokens(AppNoun):
     """Access tokens for the HTTP API, by name. A token's secret grants its rights to any holder."""
 
-    def __init__(self, lazy: LazyStore) -> None:
-        self._lazy = lazy
+    _noun = "duly.tokens"
 
-    def list(self, *, revoked: bool = False) -> "Sequence[Token]":
+    @blocking
+    def list(self, *, revoked: bool = False) -> Action[Sequence[Token]]:
         """Return the tokens by name; with ``revoked``, include revoked ones."""
-        return self._lazy.call(
-            lambda store: store.access.tokens(revoked=revoked), twin="duly.tokens.alist()"
-        )
+        return Action(lambda store: store.access.tokens(revoked=revoked))
 
-    async def alist(self, *, revoked: bool = False) -> "Sequence[Token]":
-        return await (await self._lazy.store()).access.tokens(revoked=revoked)
-
+    @blocking
     def create(
         self, name: str, /, *, role: Role, tenant: str | None = None, expires: When | None = LIFE
-    ) -> NewSecret:
+    ) -> Action[NewSecret]:
         """Create a token; ``tenant`` limits it to that tenant, ``expires=None`` means never."""
-        return self._lazy.call(
-            lambda store: _created(store, name, role, tenant=tenant, expires=expires),
-            twin="duly.tokens.acreate()",
-        )
+        return Action(lambda store: _created(store, name, role, tenant=tenant, expires=expires))
 
-    async def acreate(
-        self, name: str, /, *, role: Role, tenant: str | None = None, expires: When | None = LIFE
-    ) -> NewSecret:
-        store = await self._lazy.store()
-        return await _created(store, name, role, tenant=tenant, expires=expires)
-
-    def revoke(self, name: str, /) -> Token:
+    @blocking
+    def revoke(self, name: str, /) -> Action[Token]:
         """Revoke the token: it is refused from the next request on."""
-        return self._lazy.call(lambda store: _revoked(store, name), twin="duly.tokens.arevoke()")
+        return Action(lambda store: _revoked(store, name))
 
-    async def arevoke(self, name: str, /) -> Token:
-        return await _revoked(await self._lazy.store(), name)
+    alist = awaitable(list)
+    acreate = awaitable(create)
+    arevoke = awaitable(revoke)
 
 
-class Audit:
+class Audit(AppNoun):
     """The audit log: who did what and when, and through which interface."""
 
-    def __init__(self, lazy: LazyStore) -> None:
-        self._lazy = lazy
+    _noun = "duly.audit"
 
+    @blocking
     def list(
         self,
         *,
@@ -92,37 +81,21 @@ class Audit:
         limit: int = 100,
         who: str | None = None,
         subject: str | None = None,
-    ) -> "Sequence[AuditEntry]":
+    ) -> Action[Sequence[AuditEntry]]:
         """Return entries between two numbers, newest first; ``subject`` as "schedule:report"."""
-        return self._lazy.call(
+        return Action(
             lambda store: store.access.audit(
                 after=after, before=before, limit=limit, who=who, subject=subject
-            ),
-            twin="duly.audit.alist()",
+            )
         )
 
-    async def alist(
-        self,
-        *,
-        after: int = 0,
-        before: int | None = None,
-        limit: int = 100,
-        who: str | None = None,
-        subject: str | None = None,
-    ) -> "Sequence[AuditEntry]":
-        store = await self._lazy.store()
-        return await store.access.audit(
-            after=after, before=before, limit=limit, who=who, subject=subject
-        )
-
-    def verify(self) -> int | None:
+    @blocking
+    def verify(self) -> Action[int | None]:
         """Return the number of the first entry that was altered or deleted."""
-        return self._lazy.call(
-            lambda store: store.access.verify_audit(), twin="duly.audit.averify()"
-        )
+        return Action(lambda store: store.access.verify_audit())
 
-    async def averify(self) -> int | None:
-        return await (await self._lazy.store()).access.verify_audit()
+    alist = awaitable(list)
+    averify = awaitable(verify)
 
 
 def new_secret() -> str:

@@ -1,10 +1,10 @@
 """``duly.queues``, ``duly.limits`` and ``duly.workers``: concurrency, rates and workers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from duly.connection import LazyStore
+from duly.app.twins import Action, AppNoun, awaitable, blocking
 from duly.errors import InvalidValue, NotFound
 from duly.model.limit import Rate
 from duly.model.queue import Queue
@@ -18,36 +18,26 @@ from duly.views.capacity import known_queues
 KEEP: Final = UNSET  # an omitted option stays unchanged
 
 
-class Queues:
+class Queues(AppNoun):
     """The queues, which can be paused or limited for all workers."""
 
-    def __init__(self, lazy: LazyStore) -> None:
-        self._lazy = lazy
+    _noun = "duly.queues"
 
-    def list(self) -> "Sequence[Queue]":
+    @blocking
+    def list(self) -> Action[Sequence[Queue]]:
         """Return the queues that have settings or that a worker listens to."""
-        return self._lazy.call(known_queues, twin="duly.queues.alist()")
+        return Action(known_queues)
 
-    async def alist(self) -> "Sequence[Queue]":
-        return await known_queues(await self._lazy.store())
-
-    def pause(self, name: str, /, *, note: str = "") -> Queue:
+    @blocking
+    def pause(self, name: str, /, *, note: str = "") -> Action[Queue]:
         """Pause the queue: start none of its jobs; running jobs finish."""
-        return self._lazy.call(
-            lambda store: _changed(store, name, _paused(note)), twin="duly.queues.apause()"
-        )
+        return _change(name, paused=True, note=note)
 
-    async def apause(self, name: str, /, *, note: str = "") -> Queue:
-        return await _changed(await self._lazy.store(), name, _paused(note))
+    @blocking
+    def resume(self, name: str, /) -> Action[Queue]:
+        return _change(name, paused=False, note="")
 
-    def resume(self, name: str, /) -> Queue:
-        return self._lazy.call(
-            lambda store: _changed(store, name, _resumed), twin="duly.queues.aresume()"
-        )
-
-    async def aresume(self, name: str, /) -> Queue:
-        return await _changed(await self._lazy.store(), name, _resumed)
-
+    @blocking
     def set(
         self,
         name: str,
@@ -56,149 +46,101 @@ class Queues:
         concurrency: int | Unset | None = KEEP,
         rate: str | Unset | None = KEEP,
         fair: bool | Unset = KEEP,
-    ) -> Queue:
+    ) -> Action[Queue]:
         """Limit the queue across the cluster.
 
         None removes a limit; omitted options stay unchanged.
         """
-        change = _set(concurrency, rate, fair=fair)
-        return self._lazy.call(
-            lambda store: _changed(store, name, change), twin="duly.queues.aset()"
-        )
+        parsed = Rate.parse(rate) if isinstance(rate, str) else rate
+        return _change(name, concurrency=concurrency, rate=parsed, fair=fair)
 
-    async def aset(
-        self,
-        name: str,
-        /,
-        *,
-        concurrency: int | Unset | None = KEEP,
-        rate: str | Unset | None = KEEP,
-        fair: bool | Unset = KEEP,
-    ) -> Queue:
-        return await _changed(await self._lazy.store(), name, _set(concurrency, rate, fair=fair))
+    alist = awaitable(list)
+    apause = awaitable(pause)
+    aresume = awaitable(resume)
+    aset = awaitable(set)
 
 
-class Limits:
+class Limits(AppNoun):
     """The limits that ``Limit`` declares in code, with their usage and the operator's overrides."""
 
-    def __init__(self, lazy: LazyStore) -> None:
-        self._lazy = lazy
+    _noun = "duly.limits"
 
-    def list(self) -> "Sequence[LaneInfo]":
+    @blocking
+    def list(self) -> Action[Sequence[LaneInfo]]:
         """Return the limits, last used first."""
-        return self._lazy.call(lambda store: store.limits.listed(), twin="duly.limits.alist()")
+        return Action(lambda store: store.limits.listed())
 
-    async def alist(self) -> "Sequence[LaneInfo]":
-        return await (await self._lazy.store()).limits.listed()
-
-    def set(self, name: str, /, *, concurrency: int | None = None, rate: str | None = None) -> None:
+    @blocking
+    def set(
+        self, name: str, /, *, concurrency: int | None = None, rate: str | None = None
+    ) -> Action[None]:
         """Override a limit by its name or its template; its value in code no longer counts."""
         parsed = None if rate is None else Rate.parse(rate)
-        self._lazy.call(
-            lambda store: store.limits.set(name, concurrency=concurrency, rate=parsed),
-            twin="duly.limits.aset()",
-        )
+        return Action(lambda store: store.limits.set(name, concurrency=concurrency, rate=parsed))
 
-    async def aset(
-        self, name: str, /, *, concurrency: int | None = None, rate: str | None = None
-    ) -> None:
-        parsed = None if rate is None else Rate.parse(rate)
-        await (await self._lazy.store()).limits.set(name, concurrency=concurrency, rate=parsed)
-
-    def reset(self, name: str, /) -> None:
+    @blocking
+    def reset(self, name: str, /) -> Action[None]:
         """Remove the override, so that the limit in code counts again."""
-        self._lazy.call(lambda store: store.limits.unset(name), twin="duly.limits.areset()")
+        return Action(lambda store: store.limits.unset(name))
 
-    async def areset(self, name: str, /) -> None:
-        await (await self._lazy.store()).limits.unset(name)
+    alist = awaitable(list)
+    aset = awaitable(set)
+    areset = awaitable(reset)
 
 
-class Workers:
+class Workers(AppNoun):
     """The workers. An order to a name goes to every worker of that name; returns those workers."""
 
-    def __init__(self, lazy: LazyStore) -> None:
-        self._lazy = lazy
+    _noun = "duly.workers"
 
-    def list(self) -> "Sequence[WorkerInfo]":
+    @blocking
+    def list(self) -> Action[Sequence[WorkerInfo]]:
         """Return the living workers."""
-        return self._lazy.call(lambda store: store.work.living(), twin="duly.workers.alist()")
+        return Action(lambda store: store.work.living())
 
-    async def alist(self) -> "Sequence[WorkerInfo]":
-        return await (await self._lazy.store()).work.living()
-
-    def drain(self, who: str | int, /) -> "Sequence[WorkerInfo]":
+    @blocking
+    def drain(self, who: str | int, /) -> Action[Sequence[WorkerInfo]]:
         """Drain the worker: it starts no more jobs; running jobs finish."""
-        return self._lazy.call(
-            lambda store: _tell(store, who, "drain"), twin="duly.workers.adrain()"
-        )
+        return Action(lambda store: _tell(store, who, "drain"))
 
-    async def adrain(self, who: str | int, /) -> "Sequence[WorkerInfo]":
-        return await _tell(await self._lazy.store(), who, "drain")
+    @blocking
+    def resume(self, who: str | int, /) -> Action[Sequence[WorkerInfo]]:
+        return Action(lambda store: _tell(store, who, "run"))
 
-    def resume(self, who: str | int, /) -> "Sequence[WorkerInfo]":
-        return self._lazy.call(
-            lambda store: _tell(store, who, "run"), twin="duly.workers.aresume()"
-        )
-
-    async def aresume(self, who: str | int, /) -> "Sequence[WorkerInfo]":
-        return await _tell(await self._lazy.store(), who, "run")
-
-    def stop(self, who: str | int, /, *, now: bool = False) -> "Sequence[WorkerInfo]":
+    @blocking
+    def stop(self, who: str | int, /, *, now: bool = False) -> Action[Sequence[WorkerInfo]]:
         """Stop a worker after its running jobs; ``now`` stops these too, to be rerun by others."""
-        return self._lazy.call(
-            lambda store: _tell(store, who, "kill" if now else "stop"),
-            twin="duly.workers.astop()",
-        )
+        return Action(lambda store: _tell(store, who, "kill" if now else "stop"))
 
-    async def astop(self, who: str | int, /, *, now: bool = False) -> "Sequence[WorkerInfo]":
-        return await _tell(await self._lazy.store(), who, "kill" if now else "stop")
-
-    def scale(self, who: str | int, /, *, concurrency: int) -> "Sequence[WorkerInfo]":
+    @blocking
+    def scale(self, who: str | int, /, *, concurrency: int) -> Action[Sequence[WorkerInfo]]:
         """Set the worker's concurrency."""
         _check_slots(concurrency)
-        return self._lazy.call(
-            lambda store: _tell(store, who, None, slots=concurrency),
-            twin="duly.workers.ascale()",
-        )
+        return Action(lambda store: _tell(store, who, None, slots=concurrency))
 
-    async def ascale(self, who: str | int, /, *, concurrency: int) -> "Sequence[WorkerInfo]":
-        _check_slots(concurrency)
-        return await _tell(await self._lazy.store(), who, None, slots=concurrency)
-
-
-async def _changed(store: Store, name: str, change: Callable[[Queue], Queue]) -> Queue:
-    known = {queue.name: queue for queue in await store.work.queues()}
-    queue = change(known.get(name) or Queue(name=name))
-    await store.work.set_queue(queue)
-    return queue
+    alist = awaitable(list)
+    adrain = awaitable(drain)
+    aresume = awaitable(resume)
+    astop = awaitable(stop)
+    ascale = awaitable(scale)
 
 
-def _paused(note: str) -> Callable[[Queue], Queue]:
-    return lambda queue: replace(queue, paused=True, note=note)
+def _change(name: str, **options: Any) -> Action[Queue]:
+    """Change the options of a queue that are given."""
+    given = {option: value for option, value in options.items() if value is not KEEP}
 
+    async def change(store: Store) -> Queue:
+        known = {queue.name: queue for queue in await store.work.queues()}
+        queue = replace(known.get(name) or Queue(name=name), **given)
+        await store.work.set_queue(queue)
+        return queue
 
-def _resumed(queue: Queue) -> Queue:
-    return replace(queue, paused=False, note="")
-
-
-def _set(
-    concurrency: int | Unset | None, rate: str | Unset | None, *, fair: bool | Unset
-) -> Callable[[Queue], Queue]:
-    parsed = Rate.parse(rate) if isinstance(rate, str) else rate
-
-    def change(queue: Queue) -> Queue:
-        if not isinstance(concurrency, Unset):
-            queue = replace(queue, concurrency=concurrency)
-        if not isinstance(parsed, Unset):
-            queue = replace(queue, rate=parsed)
-        return queue if isinstance(fair, Unset) else replace(queue, fair=fair)
-
-    return change
+    return Action(change)
 
 
 async def _tell(
     store: Store, who: str | int, order: Order | None, *, slots: int | None = None
-) -> "Sequence[WorkerInfo]":
+) -> Sequence[WorkerInfo]:
     """Send an order to the matching workers; without an order, each keeps its current one."""
     meant = _meant(who, await store.work.living())
     for info in meant:
@@ -206,7 +148,7 @@ async def _tell(
     return meant
 
 
-def _meant(who: str | int, living: "Sequence[WorkerInfo]") -> "Sequence[WorkerInfo]":
+def _meant(who: str | int, living: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]:
     """Return the living workers with this name, or else the one with this number."""
     meant = [info for info in living if info.name == who]
     meant = meant or [info for info in living if str(info.id) == str(who)]

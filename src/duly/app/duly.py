@@ -16,15 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack
 
-from duly.app.access import Audit, Tokens
-from duly.app.capacity import Limits, Queues, Workers
 from duly.app.declarations import Declarations, Scheduling
-from duly.app.events import NOTHING, Events, aemit, emit, emitted
+from duly.app.events import NOTHING, aemit, emit, emitted
 from duly.app.flows import FlowDecorator, wait_for
 from duly.app.job import Job
-from duly.app.jobs import Jobs
+from duly.app.nouns import AppNouns
 from duly.app.reactions import Reacting
-from duly.app.schedules import Schedules
 from duly.app.tasks import Call, Enqueuer, TaskDecorator
 from duly.connection import LazyStore, configured, retention_of
 from duly.engine.reconciler import DeclarationSet
@@ -54,7 +51,7 @@ Auth: TypeAlias = (
 )
 
 
-class Duly:
+class Duly(AppNouns):
     """An app. ``url`` is the database, as "duly.db" or "postgresql://…".
 
     ``name`` distinguishes apps on one database; by default it is the module and variable of this
@@ -194,48 +191,6 @@ class Duly:
         return await self._enqueuer.aenqueue(
             _all(calls), connection=connection, idempotency_key=idempotency_key
         )
-
-    # Ask.
-
-    @property
-    def jobs(self) -> Jobs:
-        """Jobs: list, get, retry, cancel, remove; groups of similar failures."""
-        return Jobs(self.registry, self._lazy)
-
-    @property
-    def schedules(self) -> Schedules:
-        """Schedules in the database, and the history of their runs."""
-        return Schedules(self._lazy, zone=self.zone)
-
-    @property
-    def events(self) -> Events:
-        """Events: list, get, replay."""
-        return Events(self._lazy)
-
-    @property
-    def queues(self) -> Queues:
-        """Queues: list, pause, resume, set."""
-        return Queues(self._lazy)
-
-    @property
-    def limits(self) -> Limits:
-        """Concurrency and rate limits: list, set, reset."""
-        return Limits(self._lazy)
-
-    @property
-    def workers(self) -> Workers:
-        """Workers: list, drain, resume, stop."""
-        return Workers(self._lazy)
-
-    @property
-    def tokens(self) -> Tokens:
-        """Access tokens: list, create, revoke."""
-        return Tokens(self._lazy)
-
-    @property
-    def audit(self) -> Audit:
-        """The audit log: list, verify."""
-        return Audit(self._lazy)
 
     def current(self) -> Context:
         """Return the context of the current job."""

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
+from duly.app.twins import Action, AppNoun, awaitable, blocking
 from duly.connection import LazyStore, told_which_database
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.flow.trace import refuse_while_tracing
@@ -91,16 +92,17 @@ def emitted(event: str, payload: Mapping[str, Any], *, key: str | None) -> Emitt
     return Emitted(name=event, payload=Json(data.decode()), key=key)
 
 
-class Events:
-    def __init__(self, lazy: LazyStore) -> None:
-        self._lazy = lazy
+class Events(AppNoun):
+    _noun = "duly.events"
 
-    def get(self, number: str | int, /) -> Event:
-        return self._lazy.call(lambda store: _get(store, number), twin="duly.events.aget()")
+    @blocking
+    def get(self, number: str | int, /) -> Action[Event]:
+        async def get(store: Store) -> Event:
+            return Event.of(await store.events.get(_number(number)))
 
-    async def aget(self, number: str | int, /) -> Event:
-        return await _get(await self._lazy.store(), number)
+        return Action(get)
 
+    @blocking
     def list(
         self,
         pattern: str = "*",
@@ -110,26 +112,16 @@ class Events:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int = 100,
-    ) -> "Sequence[Event]":
+    ) -> Action[Sequence[Event]]:
         """Return events whose names match, as ``"invoice.*"``, newest first."""
-        wanted = Search(pattern, key, since, until, None, limit)
-        return self._lazy.call(
-            lambda store: _page(store, wanted), twin="duly.events.alist()"
-        ).events
 
-    async def alist(
-        self,
-        pattern: str = "*",
-        /,
-        *,
-        key: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int = 100,
-    ) -> "Sequence[Event]":
-        wanted = Search(pattern, key, since, until, None, limit)
-        return (await _page(await self._lazy.store(), wanted)).events
+        async def find(store: Store) -> Sequence[Event]:
+            page = _page(store, pattern, key=key, since=since, until=until, limit=limit)
+            return (await page).events
 
+        return Action(find)
+
+    @blocking
     def page(
         self,
         pattern: str = "*",
@@ -140,34 +132,25 @@ class Events:
         until: datetime | None = None,
         after: str | None = None,
         limit: int = 100,
-    ) -> EventPage:
+    ) -> Action[EventPage]:
         """Return one page of matching events; ``after`` is the cursor of the page before."""
-        wanted = Search(pattern, key, since, until, after, limit)
-        return self._lazy.call(lambda store: _page(store, wanted), twin="duly.events.apage()")
-
-    async def apage(
-        self,
-        pattern: str = "*",
-        /,
-        *,
-        key: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> EventPage:
-        wanted = Search(pattern, key, since, until, after, limit)
-        return await _page(await self._lazy.store(), wanted)
-
-    def reactions(self, number: str | int, /) -> "Sequence[Fire]":
-        """Return what each reacting schedule did with an event, and why."""
-        return self._lazy.call(
-            lambda store: _reactions(store, number), twin="duly.events.areactions()"
+        return Action(
+            lambda store: _page(
+                store, pattern, key=key, since=since, until=until, after=after, limit=limit
+            )
         )
 
-    async def areactions(self, number: str | int, /) -> "Sequence[Fire]":
-        return await _reactions(await self._lazy.store(), number)
+    @blocking
+    def reactions(self, number: str | int, /) -> Action[Sequence[Fire]]:
+        """Return what each reacting schedule did with an event, and why."""
 
+        async def find(store: Store) -> Sequence[Fire]:
+            found = await store.events.reactions([_number(number)])
+            return [Fire.of(fire, schedule, reacts=True) for schedule, fire in found]
+
+        return Action(find)
+
+    @blocking
     def replay(
         self,
         schedule: str,
@@ -177,71 +160,31 @@ class Events:
         *,
         pattern: str | None = None,
         dry_run: bool = False,
-    ) -> ReplayResult:
+    ) -> Action[ReplayResult]:
         """Let a schedule react to past events it missed, from ``since`` up to ``until`` or now.
 
         Events that it has reacted to are left alone, so a replay can be repeated. ``pattern``
         selects some of the events.
         """
-        wanted = Replay(schedule, since, until, pattern, dry_run)
-        return self._lazy.call(lambda store: _replay(store, wanted), twin="duly.events.areplay()")
 
-    async def areplay(
-        self,
-        schedule: str,
-        /,
-        since: datetime,
-        until: datetime | None = None,
-        *,
-        pattern: str | None = None,
-        dry_run: bool = False,
-    ) -> ReplayResult:
-        wanted = Replay(schedule, since, until, pattern, dry_run)
-        return await _replay(await self._lazy.store(), wanted)
+        async def replay(store: Store) -> ReplayResult:
+            end = until or await store.surroundings.now() + timedelta.resolution
+            return await store.events.replay(
+                schedule, since=since, until=end, pattern=pattern, dry_run=dry_run
+            )
 
+        return Action(replay)
 
-class Search(NamedTuple):
-    pattern: str
-    key: str | None
-    since: datetime | None
-    until: datetime | None
-    after: str | None
-    limit: int
+    aget = awaitable(get)
+    alist = awaitable(list)
+    apage = awaitable(page)
+    areactions = awaitable(reactions)
+    areplay = awaitable(replay)
 
 
-class Replay(NamedTuple):
-    schedule: str
-    since: datetime
-    until: datetime | None
-    pattern: str | None
-    dry_run: bool
-
-
-async def _get(store: Store, number: str | int) -> Event:
-    return Event.of(await store.events.get(_number(number)))
-
-
-async def _page(store: Store, wanted: Search) -> EventPage:
-    found = await store.events.page(**wanted._asdict())
+async def _page(store: Store, pattern: str, **wanted: Any) -> EventPage:
+    found = await store.events.page(pattern=pattern, **wanted)
     return EventPage(events=[Event.of(event) for event in found.events], after=found.after)
-
-
-async def _reactions(store: Store, number: str | int) -> list[Fire]:
-    found = await store.events.reactions([_number(number)])
-    return [Fire.of(fire, schedule, reacts=True) for schedule, fire in found]
-
-
-async def _replay(store: Store, wanted: Replay) -> ReplayResult:
-    until = wanted.until
-    if until is None:
-        until = await store.surroundings.now() + timedelta.resolution
-    return await store.events.replay(
-        wanted.schedule,
-        since=wanted.since,
-        until=until,
-        pattern=wanted.pattern,
-        dry_run=wanted.dry_run,
-    )
 
 
 def _number(asked: str | int) -> int:

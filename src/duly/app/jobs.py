@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from duly.app.job import Job, JobSnapshot
+from duly.app.twins import Action, AppNoun, awaitable, blocking
 from duly.connection import LazyStore
 from duly.errors import InvalidValue
 from duly.model import job as model
@@ -35,120 +36,106 @@ class JobPage:
     searched_to: datetime | None
 
 
-class Jobs:
+class Jobs(AppNoun):
     """Jobs by number or filter; ``tenant`` limits them to one tenant, None means all tenants."""
 
+    _noun = "duly.jobs"
+
     def __init__(self, registry: Registry, lazy: LazyStore, *, tenant: str | None = None) -> None:
+        super().__init__(lazy)
         self._registry = registry
-        self._lazy = lazy
         self._tenant = tenant
 
-    def get(self, number: int, /) -> Job[Any]:
-        return self._lazy.call(lambda store: self._get(store, number), twin="duly.jobs.aget()")
+    @blocking
+    def get(self, number: int, /) -> Action[Job[Any]]:
+        async def get(store: Store) -> Job[Any]:
+            found = await own_job(store, number, self._tenant)
+            return self._job(found, await store.jobs.attempts(number))
 
-    async def aget(self, number: int, /) -> Job[Any]:
-        return await self._get(await self._lazy.store(), number)
+        return Action(get)
 
+    @blocking
     def list(
         self, words: str = "", /, *, after: str | None = None, limit: int = 100
-    ) -> "Sequence[Job[Any]]":
+    ) -> Action[Sequence[Job[Any]]]:
         """Return matching jobs: live ones, roughly newest first, then ended ones, last ended first.
 
         The search goes on until ``limit`` jobs are found or all were looked at; ``page`` returns
         sooner. Attempts are not loaded: call ``refresh()`` on a job.
         """
         wanted = self._meant(words)
-        return self._lazy.call(
-            lambda store: self._list(store, wanted, after=after, limit=limit),
-            twin="duly.jobs.alist()",
-        )
 
-    async def alist(
+        async def find(store: Store) -> Sequence[Job[Any]]:
+            found = await walked(store, wanted, after=after, limit=limit)
+            return [self._job(one, ()) for one in found.jobs]
+
+        return Action(find)
+
+    @blocking
+    def page(
         self, words: str = "", /, *, after: str | None = None, limit: int = 100
-    ) -> "Sequence[Job[Any]]":
-        wanted = self._meant(words)
-        return await self._list(await self._lazy.store(), wanted, after=after, limit=limit)
-
-    def page(self, words: str = "", /, *, after: str | None = None, limit: int = 100) -> JobPage:
+    ) -> Action[JobPage]:
         """Return one page of matching jobs quickly; ``after`` is the cursor of the page before."""
         wanted = self._meant(words)
-        return self._lazy.call(
-            lambda store: self._page(store, wanted, after=after, limit=limit),
-            twin="duly.jobs.apage()",
-        )
 
-    async def apage(
-        self, words: str = "", /, *, after: str | None = None, limit: int = 100
-    ) -> JobPage:
-        wanted = self._meant(words)
-        return await self._page(await self._lazy.store(), wanted, after=after, limit=limit)
+        async def find(store: Store) -> JobPage:
+            found = await store.jobs.find(wanted, after=after, limit=limit)
+            jobs = [self._job(one, ()) for one in found.jobs]
+            return JobPage(jobs=jobs, after=found.after, searched_to=found.searched_to)
 
-    def failures(self, words: str = "", /) -> "Sequence[FailureGroup]":
+        return Action(find)
+
+    @blocking
+    def failures(self, words: str = "", /) -> Action[Sequence[FailureGroup]]:
         """Group the newest failed jobs that match by task and error, most frequent first."""
         wanted = self._meant(words)
-        return self._lazy.call(lambda store: failures(store, wanted), twin="duly.jobs.afailures()")
+        return Action(lambda store: failures(store, wanted))
 
-    async def afailures(self, words: str = "", /) -> "Sequence[FailureGroup]":
-        return await failures(await self._lazy.store(), self._meant(words))
-
-    def count(self, words: str = "", /, *, at_most: int = 10_000) -> int:
+    @blocking
+    def count(self, words: str = "", /, *, at_most: int = 10_000) -> Action[int]:
         """Count matching jobs; a result of ``at_most`` means that there may be more."""
         wanted = self._meant(words)
-        return self._lazy.call(
-            lambda store: store.jobs.count(wanted, at_most=at_most), twin="duly.jobs.acount()"
-        )
+        return Action(lambda store: store.jobs.count(wanted, at_most=at_most))
 
-    async def acount(self, words: str = "", /, *, at_most: int = 10_000) -> int:
-        wanted = self._meant(words)
-        return await (await self._lazy.store()).jobs.count(wanted, at_most=at_most)
-
-    def cancel(self, words: str, /, *, reason: str = "") -> "Sequence[int]":
+    @blocking
+    def cancel(self, words: str, /, *, reason: str = "") -> Action[Sequence[int]]:
         """Cancel matching jobs that wait, ask running ones to stop, and return their numbers."""
         wanted = self._meant(words)
-        return self._lazy.call(
-            lambda store: store.jobs.cancel_found(wanted, reason=reason),
-            twin="duly.jobs.acancel()",
-        )
+        return Action(lambda store: store.jobs.cancel_found(wanted, reason=reason))
 
-    async def acancel(self, words: str, /, *, reason: str = "") -> "Sequence[int]":
-        wanted = self._meant(words)
-        return await (await self._lazy.store()).jobs.cancel_found(wanted, reason=reason)
-
-    def remove(self, words: str, /) -> "Sequence[int]":
+    @blocking
+    def remove(self, words: str, /) -> Action[Sequence[int]]:
         """Delete matching jobs that have ended, with all their data, and return their numbers.
 
         Jobs that have not ended are left alone: cancel them first.
         """
         wanted = self._meant(words)
-        return self._lazy.call(
-            lambda store: store.jobs.remove_found(wanted), twin="duly.jobs.aremove()"
-        )
+        return Action(lambda store: store.jobs.remove_found(wanted))
 
-    async def aremove(self, words: str, /) -> "Sequence[int]":
-        wanted = self._meant(words)
-        return await (await self._lazy.store()).jobs.remove_found(wanted)
-
-    def why(self, number: int, /) -> str:
+    @blocking
+    def why(self, number: int, /) -> Action[str]:
         """Explain how a job ended, or why it has not run yet."""
-        return self._lazy.call(lambda store: self._why(store, number), twin="duly.jobs.awhy()")
+        return Action(lambda store: why_job(store, number, tenant=self._tenant))
 
-    async def awhy(self, number: int, /) -> str:
-        return await self._why(await self._lazy.store(), number)
-
-    def retry(self, words: str = "", /, *, first: int | None = None) -> "Sequence[int]":
+    @blocking
+    def retry(self, words: str = "", /, *, first: int | None = None) -> Action[Sequence[int]]:
         """Retry failed jobs that match, oldest failure first, and return their numbers.
 
         The order is by the time of the failure, not of the enqueueing. ``first=5`` retries five of
         them, to see whether the problem is fixed.
         """
         wanted = self._meant(words)
-        return self._lazy.call(
-            lambda store: store.jobs.retry_found(wanted, first=first), twin="duly.jobs.aretry()"
-        )
+        return Action(lambda store: store.jobs.retry_found(wanted, first=first))
 
-    async def aretry(self, words: str = "", /, *, first: int | None = None) -> "Sequence[int]":
-        wanted = self._meant(words)
-        return await (await self._lazy.store()).jobs.retry_found(wanted, first=first)
+    aget = awaitable(get)
+    alist = awaitable(list)
+    apage = awaitable(page)
+    afailures = awaitable(failures)
+    acount = awaitable(count)
+    acancel = awaitable(cancel)
+    aremove = awaitable(remove)
+    awhy = awaitable(why)
+    aretry = awaitable(retry)
 
     def _meant(self, words: str) -> Filter:
         asked: object = words
@@ -158,26 +145,6 @@ class Jobs:
                 "duly.jobs.get(number).retry()"
             )
         return own_filter(parse_filter(words), self._tenant)
-
-    async def _why(self, store: Store, number: int) -> str:
-        return await why_job(store, number, tenant=self._tenant)
-
-    async def _get(self, store: Store, number: int) -> Job[Any]:
-        found = await own_job(store, number, self._tenant)
-        return self._job(found, await store.jobs.attempts(number))
-
-    async def _list(
-        self, store: Store, wanted: Filter, *, after: str | None, limit: int
-    ) -> "Sequence[Job[Any]]":
-        found = await walked(store, wanted, after=after, limit=limit)
-        return [self._job(one, ()) for one in found.jobs]
-
-    async def _page(
-        self, store: Store, wanted: Filter, *, after: str | None, limit: int
-    ) -> JobPage:
-        found = await store.jobs.find(wanted, after=after, limit=limit)
-        jobs = [self._job(one, ()) for one in found.jobs]
-        return JobPage(jobs=jobs, after=found.after, searched_to=found.searched_to)
 
     def _job(self, found: model.StoredJob, attempts: Sequence[Attempt]) -> Job[Any]:
         """Return the handle of a job.

@@ -9,11 +9,8 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Concatenate, ParamSpec, TypeVar
 
-from duly.app.access import Audit, Tokens, new_secret
-from duly.app.capacity import Limits, Queues, Workers
-from duly.app.events import Events
-from duly.app.jobs import Jobs
-from duly.app.schedules import Schedules
+from duly.app.access import new_secret
+from duly.app.nouns import AppNouns
 from duly.connection import LazyStore, OpenStore, configured
 from duly.doctor.examination import Rounds
 from duly.model.access import PREFIX, Actor, How, Token, User, hash_of
@@ -119,7 +116,7 @@ class WebBackend:
         return await question(await self._lazy.store(), *args, **words)
 
 
-class UserApp:
+class UserApp(AppNouns):
     """An app as one user sees it: jobs, schedules, queues and so on."""
 
     def __init__(self, backend: WebBackend, store: Store, user: User) -> None:
@@ -127,10 +124,12 @@ class UserApp:
         self.user = user
         self._store = store
         self._lazy = OpenStore(store)
+        self._tenant = user.tenant
+        self.registry = backend.registry
 
     @property
-    def registry(self) -> Registry:
-        return self.backend.registry
+    def zone(self) -> str | None:
+        return self.backend.zone
 
     @property
     def holder(self) -> str:
@@ -142,38 +141,6 @@ class UserApp:
     def signed_in(self) -> bool:
         """Whether the user has a session here, and so can sign out."""
         return self._store.actor is not None and self._store.actor.how == "person"
-
-    @property
-    def jobs(self) -> Jobs:
-        return Jobs(self.registry, self._lazy, tenant=self.user.tenant)
-
-    @property
-    def schedules(self) -> Schedules:
-        return Schedules(self._lazy, zone=self.backend.zone)
-
-    @property
-    def events(self) -> Events:
-        return Events(self._lazy)
-
-    @property
-    def queues(self) -> Queues:
-        return Queues(self._lazy)
-
-    @property
-    def limits(self) -> Limits:
-        return Limits(self._lazy)
-
-    @property
-    def workers(self) -> Workers:
-        return Workers(self._lazy)
-
-    @property
-    def tokens(self) -> Tokens:
-        return Tokens(self._lazy)
-
-    @property
-    def audit(self) -> Audit:
-        return Audit(self._lazy)
 
     async def ask(
         self,
