@@ -41,6 +41,7 @@ def test_every_noun_of_the_store_is_there() -> None:
     assert len(NOUNS) == 12
 
 
+@pytest.mark.thorough("repeats the conformance suite; the tests below send every value and verb")
 @pytest.mark.parametrize("noun", sorted({check.noun for check in checks()}))
 async def test_a_store_keeps_its_promises_when_all_of_it_goes_over_the_wire(
     noun: str, sqlite_memory: Make
