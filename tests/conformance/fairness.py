@@ -1,6 +1,7 @@
 """Fair queues: tenants take turns, however many jobs one of them has."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -162,6 +163,20 @@ async def a_tenant_whose_jobs_nobody_here_can_run_takes_no_turns(world: World) -
     await of_tenants(world, ["d"], priority=-50)
     await of_tenants(world, ["e"])
     equal(await Taker(world).takes(3), "aea")
+
+
+@check
+async def tenants_take_turns_with_jobs_of_several_tasks(world: World) -> None:
+    """Each tenant's jobs come in their order, whatever their tasks."""
+    await make_fair(world)
+    tasks = ["work", "other", "third"]
+    calls = [call(tasks[n % 3], tenant=tenant) for tenant in "ab" for n in range(4)]
+    numbers = await world.store.jobs.enqueue(calls)
+    first = await world.claim(4, tasks=tasks)
+    equal([job.id for job in first], [numbers[place] for place in (0, 4, 1, 5)])
+    wish = replace(await world.wish(2, tasks=tasks), after="b")
+    second = (await world.store.work.claim(wish)).jobs
+    equal([job.id for job in second], [numbers[place] for place in (2, 6)])
 
 
 @check

@@ -54,6 +54,9 @@ NEED = json.dumps({"gpu": 1})
 KINDS = json.dumps([{"task": "work", "kind": kind} for kind in ("", "+", NEED, f"+{NEED}")])
 
 TEN = {**WISH, "limit": 10, "tasks": ["work", "other"]}
+FAIRLY = {
+    **TEN, "queue": "fair", "kinds": KINDS, "tenants": ["", "one"], "share": 5, "each": 5,
+}  # fmt: skip
 # Each hot statement with the values of a usual call.
 CALLS: dict[str, dict[str, object]] = {
     **{name: values for name, (_, values) in HOT.items()},
@@ -71,9 +74,10 @@ CALLS: dict[str, dict[str, object]] = {
     "kinds": TEN,
     "candidates": {**TEN, "kinds": KINDS, "share": 10},
     "passed_limits": {**TEN, "kinds": KINDS, "share": 10},
-    "claim_of_tenants": {**TEN, "queue": "fair", "tenants": ["", "one"], "share": 5},
-    "candidates_of_tenants": {**TEN, "queue": "fair", "tenants": ["", "one"], "share": 5},
-    "waiting_tenants": {**TEN, "queue": "fair", "start": ""},
+    "oldest_of_tasks": {**TEN, "queue": "fair"},
+    "claim_of_tenants": FAIRLY,
+    "candidates_of_tenants": {**FAIRLY, "shelf": 3},
+    "waiting_tenants": {**FAIRLY, "start": ""},
     "unknown_jobs": {"queue": "default", "tasks": ["work"], "patience": 1, "limit": 10},
     "hold_unknown_jobs": {"ids": READY},
     "ready_due_jobs": {"limit": 10},
@@ -158,11 +162,11 @@ def crowd(series: str, prefix: str) -> Iterator[str]:
     def jobs(
         first: int, state: str, *, queue: str = "default", count: int = CROWD, **more: str
     ) -> str:
-        task = more.pop("task", "'work'")
+        task, tenant = more.pop("task", "'work'"), more.pop("tenant", "''")
         given = {"rank": f"{NOW} + n", "request": f"{first} + n", **more}
         return (
             f"insert into {prefix}job ({JOB}, {', '.join(given)}) select {first} + n, {task}, "
-            f"'{{}}', '{queue}', 0, '', '', '', '[]', 'api', 1, '{state}', {NOW}, {NOW}, "
+            f"'{{}}', '{queue}', 0, {tenant}, '', '', '[]', 'api', 1, '{state}', {NOW}, {NOW}, "
             f"{NOW} + n, 'skip', 0, 0, 1, '', {', '.join(given.values())} "
             f"from {series.format(count)}"
         )
@@ -176,6 +180,10 @@ def crowd(series: str, prefix: str) -> Iterator[str]:
     yield jobs(LIMITED, "ready", needs=f"'{NEED}'", shelf="3", limits="'[]'", rank=f"{NOW} - n")
     yield jobs(FAIR, "ready", queue="fair", fair="(1 = 1)")
     yield jobs(FAIR + CROWD, "ready", queue="fair", fair="(1 = 1)", needs=f"'{NEED}'", shelf="3")
+    # Jobs of other tenants, which come first and which this worker cannot run.
+    first = {"queue": "fair", "fair": "(1 = 1)", "tenant": "'a' || n", "rank": f"{NOW} - n"}
+    yield jobs(FAIR + 2 * CROWD, "ready", task="'foreign'", count=CROWD, **first)
+    yield jobs(FAIR + 3 * CROWD, "ready", shelf="3", needs="""'{"tpu": 1}'""", count=CROWD, **first)
     yield jobs(
         FLOWS, "running", waits="'steps'", claimed_at=f"{NOW} + n", deadline=f"{NOW} + n + 1"
     )

@@ -29,6 +29,12 @@ WISH: dict[str, object] = {
     "floor": 0, "free": '{"gpu": 1}',
 }  # fmt: skip
 
+# … and in which order, on a fair queue.
+FAIRLY: dict[str, object] = {
+    **WISH, "kinds": '[{"task": "work", "kind": ""}]', "tenants": ["one", "two"], "share": 10,
+    "each": 10,
+}  # fmt: skip
+
 # Each hot statement, with the table that is large and the values of a usual call.
 HOT: dict[str, tuple[str, dict[str, object]]] = {
     "due_schedules": ("schedule", {"limit": 200, "zone_data": "2026f", "patience": 60_000_000}),
@@ -46,8 +52,10 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
     "kinds": ("job", WISH),
     "candidates": ("job", {**WISH, "kinds": '[{"task": "work", "kind": "+"}]', "share": 100}),
     "passed_limits": ("job", {**WISH, "kinds": '[{"task": "work", "kind": "+"}]', "share": 20}),
-    "claim_of_tenants": ("job", {**WISH, "tenants": ["one", "two"], "share": 10}),
-    "waiting_tenants": ("job", {**WISH, "start": ""}),
+    "oldest_of_tasks": ("job", WISH),
+    "claim_of_tenants": ("job", FAIRLY),
+    "candidates_of_tenants": ("job", FAIRLY),
+    "waiting_tenants": ("job", {**FAIRLY, "start": ""}),
     "running_in_queue": ("job", {"queue": "default"}),
     "busy_queues": ("job", {}),
     "unknown_jobs": (
@@ -96,6 +104,8 @@ MADE_FOR = {
     "busy_queues": "job_ready",
     "waiting_tenants": "job_fair",
     "claim_of_tenants": "job_fair",
+    "candidates_of_tenants": "job_fair",
+    "oldest_of_tasks": "job_task",
     "running_in_queue": "job_running",
     "lost_jobs": "job_running",
     "free_parked": "job_waits",
@@ -181,13 +191,14 @@ def test_sqlite_finds_its_rows_through_an_index(
         assert f"INDEX duly_{MADE_FOR[name]} " in "\n".join([*plan, ""]).replace("\n", " ")
 
 
-def test_the_next_tenant_of_a_shelf_is_one_step_past_the_other_shelves(
+def test_the_next_tenant_is_one_step_past_other_shelves_tasks_and_kinds(
     sqlite: sqlite3.Connection,
 ) -> None:
-    given = {**HOT["waiting_tenants"][1], "tasks": '["work"]', "now": NOW}
+    given = {"queue": "default", "shelf": 0, "kinds": "[]", "start": "", "limit": 10}
     explained = f"explain query plan {statements(SQLITE)['waiting_tenants']}"
     plan = "\n".join(row[3] for row in sqlite.execute(explained, given))
-    assert plan.count("duly_job_fair (queue=? AND shelf=? AND tenant>?)") == 2
+    step = "duly_job_fair (queue=? AND shelf=? AND task=? AND <expr>=? AND tenant>?)"
+    assert plan.count(step) == 2
 
 
 @pytest.fixture

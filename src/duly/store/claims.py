@@ -28,6 +28,9 @@ from duly.store.values import CAREFUL, JobDone, ReadyShelf, Turn, Wish
 MOST_CANDIDATES = 200
 # … and how many jobs that do not fit on this worker: other jobs may wait behind them.
 MOST_PASSED = 20
+# How many index steps may find the tenants of one claim from a fair queue: one for each tenant and
+# kind of job. Where the kinds are very many, a claim serves fewer tenants.
+MOST_STEPS = 2_000
 # Indexes of these columns in a claimed row.
 _TENANT, _RANK = (Claimed.__struct_fields__.index(name) for name in ("tenant", "rank"))
 
@@ -145,26 +148,55 @@ def _opens_in(flow: LaneUsage, now: int) -> timedelta | None:
 def _take(wish: Wish, limit: int, *, fair: bool) -> Operation[TakenJobs]:
     if limit <= 0:
         return TakenJobs()
-    asked = {**_asked(wish), "limit": limit}
-    turns = (yield from _turns(wish, limit)) if fair else Turns()
+    if fair:
+        return (yield from _take_fairly(wish, limit))
     if wish.shelf == CAREFUL:
-        return (yield from _chosen(wish, limit, asked, turns))
-    if not fair:
-        if wish.among:
-            return TakenJobs((yield from _of_tasks(wish, limit, held=True)))
-        return TakenJobs(in_order((yield Ask("claim_held", asked))))
-    return TakenJobs((yield from _in_turn(limit, asked, turns)))
+        return (yield from _chosen(wish, limit, (yield from _kinds(wish, wish.tasks)), Turns()))
+    if wish.among:
+        return TakenJobs((yield from _of_tasks(wish, limit, held=True)))
+    asked = {**_asked(wish), "limit": limit}
+    return TakenJobs(in_order((yield Ask("claim_held", asked))))
+
+
+def _take_fairly(wish: Wish, limit: int) -> Operation[TakenJobs]:
+    asked: dict[str, Value] = {
+        "queue": wish.queue,
+        "shelf": wish.shelf,
+        "tasks": list(wish.tasks),
+    }
+    oldest = yield Ask("oldest_of_tasks", asked)
+    if not oldest:
+        return TakenJobs()
+    tasks = [task for task, _ in oldest]
+    stragglers = not oldest[0][1]
+    if wish.shelf == CAREFUL:
+        kinds = yield from _kinds(wish, tasks)
+        turns = yield from _turns(wish, limit, kinds.fitting, stragglers=stragglers)
+        return (yield from _chosen(wish, limit, kinds, turns))
+    turns = yield from _turns(wish, limit, [(task, "") for task in tasks], stragglers=stragglers)
+    return TakenJobs((yield from _in_turn(wish, limit, tasks, turns)))
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """The tenants whose turn it is on a fair queue, in order."""
+    """The tenants whose turn it is on a fair queue, in order, and the kinds of their jobs."""
 
     tenants: list[str] = field(default_factory=list)
+    kinds: Sequence[Row] = ()  # (task, kind)
     stragglers: bool = False  # the oldest job was enqueued while the queue was being made fair
 
-    def share(self, limit: int) -> int:
-        return max(1, limit // len(self.tenants))
+    def asked(self, queue: str, shelf: int, limit: int) -> dict[str, Value]:
+        """Return the values that ask for ``limit`` jobs of these tenants."""
+        share_of_tenant = max(1, limit // len(self.tenants))
+        return {
+            "queue": queue,
+            "shelf": shelf,
+            "kinds": _packed(self.kinds),
+            "tenants": self.tenants,
+            "each": share(share_of_tenant, len(self.kinds)),
+            "share": share_of_tenant,
+            "limit": limit,
+        }
 
     def in_order(self, found: Iterable[Row], tenant: int, rank: int) -> list[Row]:
         """Order rows round-robin: the first of each tenant, then the second, and so on."""
@@ -175,59 +207,49 @@ class Turns:
         return [row for around in rounds for row in around if row is not None]
 
 
-def _turns(wish: Wish, limit: int) -> Operation[Turns]:
-    """Return tenants with jobs for this worker, starting after the one that was served last.
+def _turns(wish: Wish, limit: int, kinds: Sequence[Row], *, stragglers: bool) -> Operation[Turns]:
+    """Return tenants with jobs of these kinds, starting after the one that was served last.
 
     The tenant without a name comes last. So ``after=""`` means both that no tenant was served yet
     and that this tenant was.
     """
-    asking: dict[str, Value] = {
+    if not kinds:
+        return Turns(stragglers=stragglers)
+    places = min(limit, max(1, MOST_STEPS // len(kinds)))
+    asked: dict[str, Value] = {
         "queue": wish.queue,
-        "tasks": list(wish.tasks),
         "shelf": wish.shelf,
-        "free": json.dumps(dict(wish.free)),
-        "limit": limit + 1,
+        "kinds": _packed(kinds),
+        "limit": places + 1,
     }
-    found = [
-        tenant for (tenant,) in (yield Ask("waiting_tenants", {**asking, "start": wish.after}))
-    ]
-    stragglers = None in found
-    tenants = [tenant for tenant in found if tenant not in (wish.after, None)]
-    if len(tenants) < limit:
-        again = yield Ask("waiting_tenants", {**asking, "start": ""})
-        tenants += [name for (name,) in again if name is not None and name not in tenants]
-    return Turns(tenants[:limit], stragglers)
+    found = yield Ask("waiting_tenants", {**asked, "start": wish.after})
+    tenants = [tenant for (tenant,) in found if tenant != wish.after]
+    if len(tenants) < places:
+        again = yield Ask("waiting_tenants", {**asked, "start": ""})
+        tenants += [name for (name,) in again if name not in tenants]
+    return Turns(tenants[:places], kinds, stragglers)
 
 
-def _in_turn(limit: int, asked: dict[str, Value], turns: Turns) -> Operation[list[Claimed]]:
+def _in_turn(wish: Wish, limit: int, tasks: list[str], turns: Turns) -> Operation[list[Claimed]]:
     """Claim one or several jobs of each tenant; the last job is of the tenant served last."""
     jobs: list[Claimed] = []
     if turns.stragglers or not turns.tenants:
-        jobs = in_order(
-            (yield Ask("claim_held", {**asked, "limit": 1 if turns.tenants else limit}))
-        )
+        first = replace(wish, among=tasks)
+        jobs = yield from _of_tasks(first, 1 if turns.tenants else limit, held=True)
     left = limit - len(jobs)
     if turns.tenants and left:
-        tenants = turns.tenants[:left]
-        asked |= {"tenants": tenants, "share": turns.share(left), "limit": left}
+        served = replace(turns, tenants=turns.tenants[:left])
+        asked = {"worker": wish.worker, **served.asked(wish.queue, wish.shelf, left)}
         found = yield Ask("claim_of_tenants", asked)
         jobs += map(rows.claimed, turns.in_order(found, _TENANT, _RANK))
     return jobs
 
 
-def _chosen(wish: Wish, limit: int, asked: dict[str, Value], turns: Turns) -> Operation[TakenJobs]:
+def _chosen(wish: Wish, limit: int, kinds: "Kinds", turns: Turns) -> Operation[TakenJobs]:
     """Claim the first jobs with limits or resource needs that this worker may run now."""
-    kinds = yield from _kinds(wish)
     if turns.tenants and not turns.stragglers:
-        asking: dict[str, Value] = {
-            "queue": wish.queue,
-            "tasks": asked["tasks"],
-            "free": json.dumps(dict(wish.free)),
-            "tenants": turns.tenants,
-            "share": turns.share(MOST_CANDIDATES),
-            "limit": MOST_CANDIDATES,
-        }
-        found = turns.in_order((yield Ask("candidates_of_tenants", asking)), 4, 1)
+        asked = turns.asked(wish.queue, wish.shelf, MOST_CANDIDATES)
+        found = turns.in_order((yield Ask("candidates_of_tenants", asked)), 4, 1)
     else:
         found = yield from _of_kinds("candidates", wish, kinds.fitting, MOST_CANDIDATES)
     passed: list[Row] = []
@@ -256,8 +278,8 @@ class Kinds(NamedTuple):
     passed: list[Row]  # kinds with limits whose needs do not fit on this worker
 
 
-def _kinds(wish: Wish) -> Operation[Kinds]:
-    found = yield Ask("kinds", {"queue": wish.queue, "tasks": list(wish.tasks)})
+def _kinds(wish: Wish, tasks: Sequence[str]) -> Operation[Kinds]:
+    found = yield Ask("kinds", {"queue": wish.queue, "tasks": list(tasks)})
     kinds = Kinds([], [])
     for task, kind in found:
         needs = json.loads(kind.removeprefix("+") or "{}")
@@ -271,9 +293,12 @@ def _kinds(wish: Wish) -> Operation[Kinds]:
 def _of_kinds(statement: str, wish: Wish, kinds: Sequence[Row], limit: int) -> Operation[list[Row]]:
     if not kinds:
         return []
-    packed = rows.packed({"task": task, "kind": kind} for task, kind in kinds)
-    asked: dict[str, Value] = {"queue": wish.queue, "kinds": packed, "limit": limit}
+    asked: dict[str, Value] = {"queue": wish.queue, "kinds": _packed(kinds), "limit": limit}
     return (yield Ask(statement, {**asked, "share": share(limit, len(kinds))}))
+
+
+def _packed(kinds: Iterable[Row]) -> str:
+    return rows.packed({"task": task, "kind": kind} for task, kind in kinds)
 
 
 def _asked(wish: Wish) -> dict[str, Value]:

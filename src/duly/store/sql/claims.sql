@@ -87,77 +87,97 @@ returning {job}, rank, {schedule_name};
    and (:held::int = 1 or {plain})
 returning {job}, rank, {schedule_name};
 
--- part: fits for postgres
--- The worker has enough free of every resource that the job needs.
-(needs is null
-    or not exists (select 1
-                     from jsonb_each_text(needs::jsonb) as need (name, amount)
-                    where amount::bigint > coalesce((:free::jsonb ->> name)::bigint, 0)))
+-- part: ready_here
+state = 'ready' and queue = :queue and shelf = :shelf::smallint
 
--- part: fits for sqlite
-(needs is null
-    or not exists (select 1
-                     from json_each(needs) as need
-                    where need.value > coalesce((select here.value
-                                                   from json_each(:free) as here
-                                                  where here.key = need.key), 0)))
+-- name: oldest_of_tasks
+-- The oldest ready job of each of the worker's tasks on a shelf: one index step for each task there.
+with recursive oldest (number) as (
+    select (select id
+              from duly.job {indexed by job_task}
+             where {ready_here}
+             order by task, rank, id
+             limit 1)
+     union all
+    select (select id
+              from duly.job {indexed by job_task}
+             where {ready_here}
+               and job.task > (select before.task from duly.job as before where before.id = oldest.number)
+             order by task, rank, id
+             limit 1)
+      from oldest
+     where oldest.number is not null)
+select task, fair::int
+  from duly.job
+ where id {in (select number from oldest)} and task {in :tasks::text[]}
+ order by rank, id;
+
+-- part: kind
+-- Whether the job has limits, and the resources it needs. An index is made of this expression.
+(case when limits is null then '' else '+' end || coalesce(needs, ''))
+
+-- part: asked
+{rows :kinds as asked (task text, kind text)}
 
 -- part: fair_here
-state = 'ready' and fair and queue = :queue and shelf = :shelf::smallint and task {in :tasks::text[]}
+{ready_here} and fair and job.task = asked.task and {kind} = asked.kind
 
 -- name: waiting_tenants
--- The next tenants with ready jobs, starting at :start: one index step for each tenant. A row with
--- null if the oldest job belongs to no tenant's turn.
+-- The next tenants with ready jobs of these kinds, starting at :start: one index step for each kind and
+-- tenant.
 with recursive turn (tenant, place) as (
-    select (select tenant
-              from duly.job
-             where {fair_here} and {fits} and tenant >= :start::text
-             order by tenant
-             limit 1), 1
+    select (select min((select tenant
+                          from duly.job {indexed by job_fair}
+                         where {fair_here} and tenant >= :start::text
+                         order by tenant
+                         limit 1))
+              from {asked}), 1
      union all
-    select (select job.tenant
-              from duly.job
-             where {fair_here} and {fits} and job.tenant > turn.tenant
-             order by job.tenant
-             limit 1),
+    select (select min((select job.tenant
+                          from duly.job {indexed by job_fair}
+                         where {fair_here} and job.tenant > turn.tenant
+                         order by job.tenant
+                         limit 1))
+              from {asked}),
            place + 1
       from turn
      where turn.tenant is not null and place < :limit)
 select tenant
   from turn
  where tenant is not null
- union all
-select null
-  from (select fair
-          from duly.job
-         where state = 'ready' and queue = :queue and shelf = :shelf::smallint
-           and task {in :tasks::text[]}
-         order by rank, id
-         limit 1) as oldest
- where not fair
  order by 1;
+
+-- part: of_tenant
+-- Lock up to :share jobs of one tenant, after reading up to :each of each kind.
+{lateral duly.job as mine
+             where id {in (
+                       select one.id
+                         from {asked}
+                       {lateral duly.job as one {indexed by job_fair}
+                         where {fair_here} and job.tenant = turn.value
+                         order by rank, id
+                         limit :each}
+                        order by one.rank, one.id
+                        limit :share)}
+               and {still_ready}
+                 {for no key update /*[skip_locked] skip locked [skip_locked]*/}}
+
+-- part: tenants
+{postgres unnest(:tenants::text[]) with ordinality as turn (value, key)}
+{sqlite json_each(:tenants) as turn}
 
 -- name: claim_of_tenants
 -- Claim up to :share jobs of each tenant, the tenants in the given order.
 {claimed}
  where id {in (
-           select picked.id
-             from {postgres unnest(:tenants::text[]) with ordinality as turn (value, key)}
-                  {sqlite json_each(:tenants) as turn}
-           {lateral duly.job as picked {indexed by job_fair}
-             where {fair_here} and job.tenant = turn.value
-             order by rank, id
-             limit :share
-               {skipping}}
+           select mine.id
+             from {tenants}
+           {of_tenant}
             order by turn.key
             limit :limit)}
    and {claimable}
    and queue = :queue
 returning {job}, rank, {schedule_name};
-
--- part: kind
--- Whether the job has limits, and the resources it needs. An index is made of this expression.
-(case when limits is null then '' else '+' end || coalesce(needs, ''))
 
 -- part: careful_here
 state = 'ready' and shelf = 3 and queue = :queue
@@ -189,7 +209,7 @@ select task, kind
 -- Lock ready jobs of these kinds in claim order, so that a decision about their limits stays true
 -- until it is written.
 select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
-  from {rows :kinds as asked (task text, kind text)}
+  from {asked}
 {lateral duly.job as mine {indexed by job_needs}
   where {careful_here} and job.task = asked.task and {kind} = asked.kind
   order by rank, id
@@ -201,19 +221,15 @@ select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
 -- name: candidates_of_tenants
 -- The same, up to :share jobs of each tenant.
 select mine.id, mine.rank, mine.limits, mine.needs, mine.tenant
-  from {each :tenants::text[] as turn (tenant)}
-{lateral duly.job as mine {indexed by job_fair}
-  where state = 'ready' and fair and queue = :queue and job.tenant = turn.tenant
-    and shelf = 3 and task {in :tasks::text[]} and {fits}
-  order by rank, id
-  limit :share
-    {for no key update /*[skip_locked] skip locked [skip_locked]*/}}
+  from {tenants}
+{of_tenant}
+ order by turn.key
  limit :limit;
 
 -- name: passed_limits
 -- The limits of jobs that this worker cannot run: jobs parked at those limits may run instead.
 select mine.limits
-  from {rows :kinds as asked (task text, kind text)}
+  from {asked}
 {lateral duly.job as mine {indexed by job_needs}
   where {careful_here} and job.task = asked.task and {kind} = asked.kind
   order by rank, id

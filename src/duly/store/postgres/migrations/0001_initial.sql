@@ -142,7 +142,10 @@ create index job_task on duly.job (queue, shelf, task, rank, id) where state = '
 create index job_needs on duly.job (
     queue, task, (case when limits is null then '' else '+' end || coalesce(needs, '')), rank, id)
     where state = 'ready' and shelf = 3;
-create index job_fair on duly.job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
+create index job_fair on duly.job (
+    queue, shelf, task, (case when limits is null then '' else '+' end || coalesce(needs, '')), tenant,
+    rank, id)
+    where state = 'ready' and fair;
 -- Jobs that a worker runs. Flows are running too, but have no worker.
 create index job_running on duly.job (queue, id) where worker is not null;
 create index job_flow on duly.job (claimed_at, id) where waits = 'steps';

@@ -140,7 +140,10 @@ create index duly_job_task on duly_job (queue, shelf, task, rank, id) where stat
 create index duly_job_needs on duly_job (
     queue, task, (case when limits is null then '' else '+' end || coalesce(needs, '')), rank, id)
     where state = 'ready' and shelf = 3;
-create index duly_job_fair on duly_job (queue, shelf, tenant, rank, id) where state = 'ready' and fair;
+create index duly_job_fair on duly_job (
+    queue, shelf, task, (case when limits is null then '' else '+' end || coalesce(needs, '')), tenant,
+    rank, id)
+    where state = 'ready' and fair;
 -- Jobs that a worker runs. Flows are running too, but have no worker.
 create index duly_job_running on duly_job (queue, id) where worker is not null;
 create index duly_job_flow on duly_job (claimed_at, id) where waits = 'steps';
