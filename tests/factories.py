@@ -85,6 +85,7 @@ def distinct_plan(end: datetime) -> Plan:
             jitter=timedelta(seconds=19),
             start=end - timedelta(days=3_000),
             end=end,
+            max_runs=10_007,
             first="wait",
             retry=distinct_retry(),
         ),

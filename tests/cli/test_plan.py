@@ -489,3 +489,14 @@ def test_arguments_have_to_fit_when_an_entry_is_no_longer_paused(store: str, sho
     kept = plan(store, "ada")
     assert (kept.args, kept.title, kept.queue) == ('{"name":"ada"}', "greet ada", "mail")
     assert [lane.name for lane in kept.limits] == ["greet:ada"]
+
+
+def test_a_file_limits_the_runs_of_a_schedule_and_is_exported_with_the_limit(store: str) -> None:
+    edit('rule = "every 5m"\n', 'rule = "every 5m"\nmax_runs = 3\n')
+    said("apply")
+    assert plan(store, "ping").policies.max_runs == 3
+    assert "max_runs = 3" in said("export")
+    edit("max_runs = 3", "max_runs = 5")
+    assert "~ schedule ping  max_runs: 3 -> 5" in said("apply")
+    edit("max_runs = 5", "max_runs = 0")
+    assert "whole number from 1" in duly("plan").output

@@ -391,3 +391,27 @@ def test_a_name_is_given_once() -> None:
     result = duly("add", "every 2000h", "--task", "hourly")
     assert result.exit_code == 1
     assert '"hourly": there already.' in result.stderr
+
+
+def test_a_schedule_may_run_at_most_so_many_times_from_now(url: str) -> None:
+    said = done("add", "every 1h", "--task", "sync", "--max-runs", "3")
+    assert "3 runs left" in said
+    assert "runs    3 left" in done("show", "sync")
+    assert "at most 3 runs" in done("show", "sync")
+    found = json.loads(done("show", "sync", "-o", "json"))
+    assert (found["runs_left"], found["finished"], len(found["next"])) == (3, False, 3)
+    assert "never due again" not in done("edit", "sync", "--max-runs", "none")
+    assert json.loads(done("show", "sync", "-o", "json"))["runs_left"] is None
+    assert duly("edit", "sync", "--max-runs", "0").exit_code == 2
+    assert "whole number from 1" in duly("edit", "sync", "--max-runs", "few").output
+    done("edit", "sync", "--max-runs", "1")
+
+    async def fire_and_ask(there: Store) -> None:
+        await there.schedules.rewind("sync", to=now() - timedelta(hours=1, minutes=1))
+        await there.ledger.fire(decide, limit=10, trust=lambda _: True)
+
+    on(url, fire_and_ask)
+    assert "finished" in done("list", "state:finished")
+    later = (now() + timedelta(days=1)).strftime("%Y-%m-%d %H:00")
+    assert "is not due" in (said := CliRunner().invoke(main, ["why", "sync", later]).output)
+    assert "It made 1 run (max_runs=1), the last for" in said

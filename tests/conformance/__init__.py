@@ -50,6 +50,7 @@ from tests.conformance import (
     lateness,
     limit_rules,
     limits,
+    max_runs,
     missed,
     once,
     overlap,
@@ -89,10 +90,10 @@ NOUNS = (
     access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks,
     calling_off, claiming, clock_jumps, columns, content, declaring, editing, events, evidence,
     fairness, finding, finding_many, firing, fixed_delay, flow_events, flow_failures, flows,
-    idempotence, jobs, journal, keys, lateness, limit_rules, limits, missed, once, overlap, paging,
-    pausing, places, promotion, queue_limits, races, rates, reacting_again, reactions, removing,
-    resources, retrying, schedules, settling, storms, surroundings, turns, unfit, upkeep, watching,
-    work, workers, zone_data,
+    idempotence, jobs, journal, keys, lateness, limit_rules, limits, max_runs, missed, once,
+    overlap, paging, pausing, places, promotion, queue_limits, races, rates, reacting_again,
+    reactions, removing, resources, retrying, schedules, settling, storms, surroundings, turns,
+    unfit, upkeep, watching, work, workers, zone_data,
 )  # fmt: skip
 
 

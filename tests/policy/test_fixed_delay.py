@@ -101,7 +101,7 @@ def test_the_first_moment_of_a_fixed_delay_is_now_or_one_delay_later() -> None:
 
 
 def test_the_delay_counts_from_the_end_of_the_run_and_ends_with_the_schedule() -> None:
-    bounded = schedule("spaced 10m", DUE, end=DUE + HOUR).plan
+    bounded = schedule("spaced 10m", DUE, end=DUE + HOUR)
     assert moment_after_end(bounded, DUE) == DUE + 10 * MINUTE
     assert moment_after_end(bounded, DUE + HOUR) is None
-    assert moment_after_end(schedule("every 10m", DUE).plan, DUE) is None
+    assert moment_after_end(schedule("every 10m", DUE), DUE) is None

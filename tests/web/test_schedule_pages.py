@@ -435,3 +435,16 @@ def test_today_asks_no_statement_twice(office: Office, monkeypatch: pytest.Monke
     assert [name for name, times in asked.items() if times > 1] == []
     sign_in = {"list_tokens", "now", "token_of_hash"}
     assert len([trip for trip in trips if not sign_in & set(trip)]) <= 12 + quarters
+
+
+def test_the_page_and_the_form_say_how_many_runs_are_left(office: Office) -> None:
+    office.app.schedules.add(every_hour(next_in=30), office.bare, name="thrice", max_runs=3)
+    said = text_of(office.page("/schedules/thrice"))
+    assert "at most 3 runs." in said
+    assert "3 of 3 runs left." in said
+    assert 'name="max_runs" value="3"' in office.page("/schedules/thrice/edit")
+    page = office.page("/schedules/thrice/edit/preview?max_runs=")
+    [body] = re.findall(r'data-body="(.*?)" hx-patch', page)
+    assert json.loads(body) == {"max_runs": None}
+    refused = text_of(office.page("/schedules/thrice/edit/preview?max_runs=few"))
+    assert "a whole number from 1" in refused

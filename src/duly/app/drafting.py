@@ -22,11 +22,11 @@ A_DAY: Final = timedelta(days=1)
 FAR: Final = timedelta(days=366 * 30)
 FIELDS: Final = (
     "rule", "zone", "overlap", "missed", "at_most", "spacing", "start_within", "late", "dst",
-    "exclude", "jitter", "queue", "priority", "title", "tags",
+    "exclude", "jitter", "max_runs", "queue", "priority", "title", "tags",
 )  # fmt: skip
 # Left empty, these mean: none.
-_MAY_BE_NONE: Final = ("zone", "spacing", "start_within", "exclude", "jitter")
-_NUMBERS: Final = ("at_most", "priority")
+_MAY_BE_NONE: Final = ("zone", "spacing", "start_within", "exclude", "jitter", "max_runs")
+_NUMBERS: Final = ("at_most", "priority", "max_runs")
 _CALLED: Final = {"name": "name", "task": "task", "rule": "time"}
 _DEFAULTS: Final = dict.fromkeys(FIELDS, "")
 
@@ -75,6 +75,7 @@ def texts_of(plan: Plan) -> dict[str, str]:
         "dst": policies.dst,
         "exclude": policies.exclude or "",
         "jitter": _length(policies.jitter),
+        "max_runs": "" if policies.max_runs is None else str(policies.max_runs),
         "queue": plan.queue,
         "priority": str(plan.priority),
         "title": plan.title,
@@ -155,7 +156,8 @@ def _seen(plan: Plan, edits: Sequence[FieldEdit], now: datetime) -> ScheduleDraf
 
 def _evaluated(plan: Plan, edits: Sequence[FieldEdit], now: datetime) -> ScheduleDraft:
     kept = plan.kept
-    following = list(kept.between(now, now + FAR, MOMENTS)) if isinstance(kept, Rule) else []
+    count = min(MOMENTS, plan.policies.max_runs or MOMENTS)
+    following = list(kept.between(now, now + FAR, count)) if isinstance(kept, Rule) else []
     return ScheduleDraft(
         plan=plan,
         error="",

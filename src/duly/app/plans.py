@@ -34,6 +34,7 @@ class Timed(TypedDict, total=False):
     jitter: Duration | None
     start: datetime | None
     end: datetime | None
+    max_runs: int | None
 
 
 @runtime_checkable
@@ -56,6 +57,7 @@ _OF_ONE_JOB = (
     "late",
 )
 _LABEL = tuple(field.name for field in fields(Label))
+_POLICIES = tuple(field.name for field in fields(Policies))
 
 
 def plan_of(
@@ -97,18 +99,14 @@ def policies_of(words: Mapping[str, Any], *, retry: model.JobRequest | None = No
     exclude = words.get("exclude")
     if exclude is not None:
         rule_of(exclude, said=f"exclude={exclude!r}")
-    return Policies(
-        overlap=words.get("overlap", "skip"),
-        missed=missed if isinstance(missed, Missed) else Missed(missed),
-        start_within=_length(words, "start_within"),
-        late=words.get("late", "skip"),
-        dst=words.get("dst", "cron"),
-        exclude=None if exclude is None else str(exclude),
-        jitter=_length(words, "jitter"),
-        start=words.get("start"),
-        end=words.get("end"),
-        retry=None if retry is None else retry.retry,
-    )
+    said: dict[str, Any] = {word: words[word] for word in words if word in _POLICIES} | {
+        "missed": missed if isinstance(missed, Missed) else Missed(missed),
+        "start_within": _length(words, "start_within"),
+        "exclude": None if exclude is None else str(exclude),
+        "jitter": _length(words, "jitter"),
+        "retry": None if retry is None else retry.retry,
+    }
+    return Policies(**said)
 
 
 @contextmanager

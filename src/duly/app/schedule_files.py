@@ -5,7 +5,7 @@ that a file leaves to its tasks (queue, retry, limits, …) are filled in from t
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from duly.declare.applied_record import (
 from duly.declare.changes import PlannedChange
 from duly.declare.comparison import SheetPlan, plan
 from duly.declare.entry_plans import attempts_of, decided_of, entry_of, plan_of
+from duly.declare.field_readers import SCHEDULE
 from duly.declare.file_text import read, write
 from duly.declare.schedule_file import KINDS, LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
 from duly.declare.toml_notation import table
@@ -30,6 +31,7 @@ from duly.errors import DulyError, InvalidValue, SignatureChanged
 from duly.model.job import JobRequest, Owner
 from duly.model.limit import Rate
 from duly.model.payload import decode
+from duly.model.policies import Policies
 from duly.model.queue import Queue
 from duly.model.schedule import Plan, StoredSchedule
 from duly.registry.definition import Definition
@@ -40,9 +42,7 @@ from duly.store.values import LaneRule, LimitStep, QueueStep, ScheduleStep, Step
 _WHAT_RUNS: Final = frozenset((*KINDS, "args", "cwd", "env", "stdin"))
 _LABEL: Final = ("rule", "zone", "title", "queue", "priority", "tags")
 _OF_THE_TASK: Final = ("task", "args", "version", "limits", "needs")
-_POLICIES: Final = (
-    "overlap", "missed", "start_within", "late", "dst", "exclude", "jitter", "start", "end"
-)  # fmt: skip
+_POLICIES: Final = tuple(field.name for field in fields(Policies) if field.name in SCHEDULE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

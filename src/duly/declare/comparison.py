@@ -18,6 +18,7 @@ alone. Values are compared by meaning: "90s" equals "1m30s".
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, Generic, TypeAlias, TypeVar, get_args
 
 from duly.declare.applied_record import DECIDED, Decided
@@ -200,16 +201,16 @@ def _each(*names: str) -> tuple[Unit, ...]:
     return tuple((name,) for name in names)
 
 
+# Fields of a schedule that mean something only together.
+_TOGETHER: Final = (
+    ("rule", "zone"),
+    ("task", "args", "command", "shell", "http", "cwd", "env", "stdin"),
+    ("paused", "note"),
+)
 SCHEDULES: Final = Shape(
     kind="schedule",
     readers=SCHEDULE,
-    units=(
-        ("rule", "zone"),
-        ("task", "args", "command", "shell", "http", "cwd", "env", "stdin"),
-        ("paused", "note"),
-        *_each("title", "queue", "priority", "tags", "overlap", "missed", "start_within"),
-        *_each("late", "dst", "exclude", "jitter", "start", "end", "timeout", "attempts"),
-    ),
+    units=(*_TOGETHER, *_each(*(name for name in SCHEDULE if name not in chain(*_TOGETHER)))),
     unsaid={"paused": False, "queue": "default", "priority": 0, "attempts": Retry().attempts}
     | {"overlap": "skip", "missed": "latest", "late": "skip", "dst": "cron"},
     decided=DECIDED,

@@ -4,9 +4,11 @@ Commands, shell lines and HTTP requests are run by built-in tasks; a file has it
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
+from datetime import timedelta
 from typing import Any, Final
 
-from duly.declare.field_readers import length, policies, priority
+from duly.declare.field_readers import SCHEDULE, length, policies, priority
 from duly.declare.schedule_file import ScheduleEntry
 from duly.durations import show_duration
 from duly.model.job import PRIORITIES, Owner
@@ -119,18 +121,23 @@ def _what_runs(task: str, args: dict[str, Any]) -> dict[str, Any]:
 
 def _choices(policies: Policies) -> dict[str, Any]:
     default = Policies()
-    words = {
-        name: found
-        for name in ("overlap", "late", "dst", "exclude", "start", "end")
-        if (found := getattr(policies, name)) != getattr(default, name)
+    return {
+        field.name: _written(found)
+        for field in fields(Policies)
+        if field.name in SCHEDULE
+        and (found := getattr(policies, field.name)) != getattr(default, field.name)
     }
-    lengths = {
-        name: show_duration(found)
-        for name in ("start_within", "jitter")
-        if (found := getattr(policies, name)) is not None
-    }
-    missed = {} if policies.missed == default.missed else {"missed": _missed(policies.missed)}
-    return words | lengths | missed
+
+
+def _written(found: object) -> object:
+    """Return the value of a policy as a file has it."""
+    match found:
+        case timedelta():
+            return show_duration(found)
+        case Missed():
+            return _missed(found)
+        case _:
+            return found
 
 
 def _missed(missed: Missed) -> str | Mapping[str, object]:

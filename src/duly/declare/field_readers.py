@@ -22,6 +22,7 @@ from duly.model.limit import MOST_AT_ONCE, Rate
 from duly.model.payload import LONGEST_ARGS, Json, check_text, decode, encode
 from duly.model.policies import (
     LONGEST,
+    MOST_RUNS,
     Catchup,
     Late,
     Missed,
@@ -282,6 +283,7 @@ SCHEDULE: Mapping[str, Reader] = {
     "jitter": length,
     "start": _moment,
     "end": _moment,
+    "max_runs": partial(whole, most=MOST_RUNS),
     "timeout": length,
     "attempts": partial(whole, most=MOST_ATTEMPTS),
     "paused": _flag,

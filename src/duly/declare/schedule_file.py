@@ -50,6 +50,7 @@ class ScheduleEntry:
     jitter: str | None = None
     start: datetime | None = None
     end: datetime | None = None
+    max_runs: int | None = None
     timeout: str | None = None
     attempts: int | None = None
     paused: bool = False

@@ -22,6 +22,7 @@ Late = Literal["skip", "run", "hurry"]
 AT_MOST = 100
 LONGEST = timedelta(days=36_500)  # as long as any length that can be written
 MOST_AT_ONCE = 10_000
+MOST_RUNS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -72,6 +73,7 @@ class Policies:
     jitter: timedelta | None = None
     start: datetime | None = None
     end: datetime | None = None
+    max_runs: int | None = None  # of the clock; then the schedule is finished
     first: Literal["now", "wait"] = "now"  # of a fixed delay: run at once, or after one delay
     retry: Json | None = None  # the retry policy of its jobs; the store does not read it
 
@@ -89,6 +91,8 @@ class Policies:
         for what in ("start", "end"):
             if getattr(self, what) is not None:
                 check_moment(what, getattr(self, what))
+        if self.max_runs is not None:
+            check_max_runs(self.max_runs)
         if self.retry is not None:
             check_options("retry", self.retry)
 
@@ -125,6 +129,14 @@ def choose(what: str, value: object, choices: object) -> None:
     possible = get_args(choices)
     if value not in possible:
         raise InvalidValue(f"{what}={value!r}: choose one of {', '.join(possible)}")
+
+
+def check_max_runs(number: object) -> None:
+    """Refuse a number of runs that no schedule can be limited to."""
+    if type(number) is not int or not 1 <= number <= MOST_RUNS:
+        raise InvalidValue(
+            f"max_runs={number!r}: a whole number from 1; leave it out for a schedule without end"
+        )
 
 
 def check_length(what: str, length: object) -> None:

@@ -57,6 +57,10 @@ class Plan(Label):
             )
         if policies.jitter is not None:
             raise InvalidValue(f'jitter= is about moments of the clock, and "{self.rule}" has none')
+        if policies.max_runs is not None:
+            raise InvalidValue(
+                f'max_runs= counts runs of the clock, and "{self.rule}" is started by events'
+            )
         if timing.key is not None:
             names_in(timing.key)
 
@@ -146,6 +150,7 @@ class StoredSchedule:
     next_at: datetime | None
     revision: int = 0  # rises with every change; a decision about an older revision is discarded
     pause: Pause | None = None
+    runs: int = 0  # made by the clock since ``max_runs`` was set
     awaiting: int | None = None  # the job whose end decides when a fixed delay begins
     fault: str | None = None  # why it cannot be decided
     zone_data: str = ""  # the release of the zone data with which next_at was computed
@@ -154,6 +159,21 @@ class StoredSchedule:
     def key(self) -> str:
         return self.plan.name
 
+    @property
+    def runs_left(self) -> int | None:
+        """How many runs the clock may still make; None if their number is not limited."""
+        return runs_left(self.plan, self.runs)
+
+    def coming(self, most: int) -> int:
+        """Return how many moments to come may be shown: ``most``, or as many runs as are left."""
+        return most if self.runs_left is None else min(most, self.runs_left)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no moment will be due again, unless the schedule is edited."""
+        waits = self.pause or self.fault or self.awaiting is not None or self.plan.reaction
+        return self.next_at is None and not waits
+
     def overdue_at(self, now: datetime) -> datetime | None:
         """Return when its oldest unfired run was due, or None if no run is overdue."""
         due = None if self.pause or self.fault else self.next_at
@@ -161,6 +181,12 @@ class StoredSchedule:
             with suppress(RuleError):  # too costly to compute: keep the stored moment
                 due = self.plan.kept.after(due - timedelta.resolution)  # skip excluded moments
         return due if due is not None and now - due > PROMPT else None
+
+
+def runs_left(plan: Plan, runs: int) -> int | None:
+    """Return how many of ``max_runs`` are left after so many runs; None if there is no maximum."""
+    most = plan.policies.max_runs
+    return None if most is None else max(most - runs, 0)
 
 
 # The parts of a rule that depend on a name: the H of a cron line, and jitter. A false match does no

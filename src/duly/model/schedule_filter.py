@@ -26,8 +26,8 @@ from duly.model.payload import check_text
 from duly.model.schedule import StoredSchedule
 from duly.rules.event_rule import BEGINNING
 
-PAUSED, ACTIVE, FAULTY = "paused", "active", "faulty"
-STATES: Final = (ACTIVE, PAUSED, FAULTY)
+PAUSED, ACTIVE, FAULTY, FINISHED = "paused", "active", "faulty", "finished"
+STATES: Final = (ACTIVE, PAUSED, FAULTY, FINISHED)
 CLOCK, EVENT = "clock", "event"
 STARTERS: Final = (CLOCK, EVENT)
 
@@ -36,7 +36,7 @@ STARTERS: Final = (CLOCK, EVENT)
 class ScheduleFilter:
     """Conditions on schedules; all must hold. None, or an empty tuple, matches any schedule."""
 
-    states: tuple[str, ...] = ()  # one of these; active means neither paused nor faulty
+    states: tuple[str, ...] = ()  # one of these; active means none of the others
     task: Name | None = None
     queue: Name | None = None
     owners: tuple[str, ...] = ()  # one of these
@@ -95,7 +95,7 @@ def _states(schedule: StoredSchedule) -> set[str]:
     """Return the states of a schedule: it may be paused and faulty at once."""
     paused = {PAUSED} if schedule.pause is not None else set()
     faulty = {FAULTY} if schedule.fault is not None else set()
-    return paused | faulty or {ACTIVE}
+    return paused | faulty or {FINISHED if schedule.is_finished else ACTIVE}
 
 
 def _starter(schedule: StoredSchedule) -> str:

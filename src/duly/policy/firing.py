@@ -14,7 +14,8 @@ of them as **one** entry that covers them all, and passes the rest on:
     missed      are not run according to ``missed``
     overlap     meet an earlier job that has not ended
 
-A moment that passes all filters gets a job. Exactly one entry covers each due moment, and the
+A moment that passes all filters gets a job, until the schedule has made ``max_runs``. Then it is
+finished, and has no due moments any more. Exactly one entry covers each due moment, and the
 cursor then stands at now: a moment is decided once, whatever the clock does afterwards. The range
 that an entry covers is found by lookup and by counting, never by listing moments: a year of
 downtime costs as much as a minute.
@@ -30,7 +31,7 @@ from datetime import datetime
 
 from duly.instants import to_us
 from duly.model.fire import Cause, Outcome, StoredFire
-from duly.model.schedule import Plan, StoredSchedule
+from duly.model.schedule import Plan, StoredSchedule, runs_left
 from duly.policy import sentences
 from duly.policy.decision import Facts, Firing, LedgerEntry, NewJob
 from duly.policy.due_moments import MICROSECOND, MomentRange, Picked, left_out, pick, stretch
@@ -60,6 +61,8 @@ def decide(facts: Facts, now: datetime) -> Firing:
     schedule, pause = facts.schedule, facts.schedule.pause
     if pause is not None and (pause.until is None or pause.until > now):
         return _undecided(schedule, pause.until)
+    if schedule.runs_left == 0:
+        return _undecided(schedule, None)
     timing, kept = schedule.plan.timing, schedule.plan.kept
     if isinstance(timing, On):
         return _undecided(schedule, None)  # events make it due
@@ -77,22 +80,29 @@ def decide(facts: Facts, now: datetime) -> Firing:
         entries=sieve.entries(),
         stopping=sieve.lineup.stopping,
         cursor=cursor,
-        next_at=kept.after(cursor),
+        next_at=None if sieve.is_finished else kept.after(cursor),
     )
 
 
-def first_moment(plan: Plan, now: datetime) -> datetime | None:
-    """Return the first due moment of a schedule that starts now; never a moment in the past."""
+def first_moment(plan: Plan, now: datetime, *, runs: int = 0) -> datetime | None:
+    """Return the first due moment of a schedule that starts now; never a moment in the past.
+
+    ``runs`` have been made already.
+    """
+    if runs_left(plan, runs) == 0:
+        return None
     kept = plan.kept
     if not isinstance(kept, Spaced):
         return kept.after(now)
     return kept.after_end(now if plan.policies.first == "wait" else now - kept.delay)
 
 
-def moment_after_end(plan: Plan, ended: datetime) -> datetime | None:
+def moment_after_end(schedule: StoredSchedule, ended: datetime) -> datetime | None:
     """Return when a fixed delay after the end of a run is over; None for other rules."""
-    kept = plan.kept
-    return kept.after_end(ended) if isinstance(kept, Spaced) else None
+    kept = schedule.plan.kept
+    if not isinstance(kept, Spaced) or schedule.runs_left == 0:
+        return None
+    return kept.after_end(ended)
 
 
 def skipped_by_pause(
@@ -100,7 +110,7 @@ def skipped_by_pause(
 ) -> list[LedgerEntry]:
     """Return the entries for the moments that fell into a pause."""
     timing, kept = schedule.plan.timing, schedule.plan.kept
-    if isinstance(timing, Spaced | On) or isinstance(kept, Spaced):
+    if schedule.runs_left == 0 or isinstance(timing, Spaced | On) or isinstance(kept, Spaced):
         return []
     sieve = Sieve(Facts(schedule=schedule, settled=settled), until, timing, kept)
     sieve.excluded()
@@ -169,7 +179,7 @@ def _decide_spaced(facts: Facts, now: datetime) -> Firing:
     if due is not None and due <= now:
         if due not in facts.settled:
             made = _fire_spaced(lineup, due)
-        next_at = None if made else moment_after_end(plan, now)
+        next_at = None if made else moment_after_end(schedule, now)
     return Firing(
         schedule=schedule,
         entries=lineup.decided(),
@@ -182,7 +192,9 @@ def _decide_spaced(facts: Facts, now: datetime) -> Firing:
 
 def _due_after_pause(schedule: StoredSchedule, now: datetime) -> datetime | None:
     """Return the next moment after a pause; None while a job of the schedule still runs."""
-    return None if schedule.awaiting is not None else first_moment(schedule.plan, now)
+    if schedule.awaiting is not None:
+        return None
+    return first_moment(schedule.plan, now, runs=schedule.runs)
 
 
 def _fire_spaced(lineup: Lineup, due: datetime) -> bool:
@@ -231,6 +243,11 @@ class Sieve:
     @property
     def plan(self) -> Plan:
         return self.facts.schedule.plan
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the schedule has made its last run, with the jobs of this decision."""
+        return len(self.lineup.live) - len(self.facts.live) == self.facts.schedule.runs_left
 
     def excluded(self) -> None:
         if self.timing is not self.kept:
@@ -289,8 +306,10 @@ class Sieve:
 
     def _fire(self, moments: list[datetime]) -> list[LedgerEntry]:
         spacing = self.plan.policies.missed.spacing
-        fired = []
+        fired: list[LedgerEntry] = []
         for place, moment in enumerate(moments):
+            if self.is_finished:
+                break
             start = self.now + place * spacing if spacing else moment
             fired.append(self.lineup.fire(moment, ready_at(self.plan, moment, start=start)))
         return fired

@@ -203,7 +203,10 @@ def bounded(
     """Limit a rule to the moments from ``start`` to ``end``, inclusive, at most ``count``."""
     _check_rule(rule)
     if count is not None and start is None:
-        raise RuleError(f"count={count} counts from a start: pass start= too")
+        raise RuleError(
+            f"count={count} counts from a start: pass start= too; or let a schedule count its runs "
+            f"from now: max_runs={count}"
+        )
     if count is not None and (type(count) is not int or count < 1):
         raise RuleError(f"count={count!r} is not a number from 1 on")
     first = None if start is None else to_us(start)

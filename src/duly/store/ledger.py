@@ -309,6 +309,7 @@ def _advance(
         "awaiting": awaiting,
         "fault": None,
         "pause": rows.pause_text(pause) if pause and _goes_on(pause, firing) else None,
+        "runs": len(firing.jobs) if firing.schedule.runs_left is not None else 0,
         "zone_data": zone_data,
     }
 
@@ -329,6 +330,7 @@ def _set_aside(fault: Fault, zone_data: str) -> dict[str, object]:
         "awaiting": None,
         "fault": fault.reason,
         "pause": fault.pause,
+        "runs": 0,
         "zone_data": zone_data,
     }
 

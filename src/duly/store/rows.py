@@ -58,6 +58,7 @@ class ScheduleColumns(NamedTuple):
     settled_until: int | None
     revision: int
     pause: str | None
+    runs: int
     awaiting: int | None
     fault: str | None
     zone_data: str
@@ -97,6 +98,7 @@ def schedule(row: ScheduleColumns) -> StoredSchedule:
         next_at=moment(row.next_at),
         revision=row.revision,
         pause=read_pause(row.pause),
+        runs=row.runs,
         awaiting=row.awaiting,
         fault=row.fault,
         zone_data=row.zone_data,

@@ -9,7 +9,7 @@ from duly.errors import InvalidValue, ScheduleExists, WrongState
 from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.policies import MOST_AT_ONCE, check_moment
-from duly.model.schedule import Pause, Plan, StoredSchedule
+from duly.model.schedule import Pause, Plan, StoredSchedule, runs_left
 from duly.policy.firing import (
     Firing,
     LedgerEntry,
@@ -91,20 +91,25 @@ def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation
     plan = change(schedule.plan)
     if plan.name != name:
         raise InvalidValue(f'"{name}" cannot become "{plan.name}": a name is its identity')
-    retimed = _timing(plan) != _timing(schedule.plan)
-    values = values_of(row) | _changed(row, schedule.plan, plan) | {"fault": None}
+    runs = 0 if schedule.plan.policies.max_runs is None else schedule.runs
+    ends, goes_on = runs_left(plan, runs) == 0, schedule.runs_left != 0
+    retimed = _timing(plan) != _timing(schedule.plan) or not (ends or goes_on)
+    values = values_of(row) | _changed(row, schedule.plan, plan) | {"fault": None, "runs": runs}
     if retimed and schedule.pause is not None and not schedule.pause.catch_up:
         values["cursor"] = yield from skip_until(now, schedule, row, editor.ids)
     elif schedule.fault is not None and schedule.pause is None:
         # Nothing was decided since the cursor: the new plan decides what was due, as missed.
         cursor = now if isinstance(plan.kept, Spaced) else schedule.cursor
-        values["next_at"] = rows.instant(first_moment(plan, cursor))
+        values["next_at"] = rows.instant(first_moment(plan, cursor, runs=runs))
     elif retimed and schedule.pause is None:
         yield from _left_out(schedule, row, now, editor)
         values |= {"cursor": to_us(max(now, schedule.cursor)), "awaiting": None}
-        values["next_at"] = rows.instant(first_moment(plan, max(now, schedule.cursor)))
+        following = first_moment(plan, max(now, schedule.cursor), runs=runs)
+        values["next_at"] = rows.instant(following)
         if isinstance(plan.kept, Spaced) and schedule.awaiting is not None:
             values |= {"next_at": None, "awaiting": schedule.awaiting}
+    if ends and schedule.pause is None:
+        values["next_at"] = None
     yield from write_change(values, editor.who, _difference(schedule.plan, plan))
     return (yield from get(name))
 
@@ -341,15 +346,17 @@ def run(name: str, series: int, editor: Editor) -> Operation[StoredFire]:
 
 def _next_after(schedule: StoredSchedule, cursor: datetime, now: datetime) -> datetime | None:
     kept = schedule.plan.kept
+    if schedule.runs_left == 0:
+        return None
     if not isinstance(kept, Spaced):
         return kept.after(cursor)
-    return (
-        None if schedule.awaiting is not None else moment_after_end(schedule.plan, now - kept.delay)
-    )
+    return None if schedule.awaiting is not None else moment_after_end(schedule, now - kept.delay)
 
 
 def _ahead(schedule: StoredSchedule, after: datetime, count: int) -> Operation[list[datetime]]:
     """Return moments to come that the ledger does not have yet."""
+    if schedule.runs_left == 0:
+        return []
     kept = schedule.plan.kept
     end = after + timedelta(days=366 * 30)
     moments: list[datetime] = []
@@ -401,6 +408,7 @@ def _recomputed(
         "awaiting": schedule.awaiting,
         "fault": schedule.fault,
         "pause": row.pause,
+        "runs": 0,
         "zone_data": version,
     }
     if next_at == schedule.next_at:

@@ -279,7 +279,7 @@ def after_awaited(row: ScheduleColumns) -> int | None:
     if row.pause is not None:
         return row.next_at
     try:
-        following = moment_after_end(rows.schedule(row).plan, from_us(row.now))
+        following = moment_after_end(rows.schedule(row), from_us(row.now))
     except DulyError:
         return row.now  # a rule that cannot be read: the scheduler sets it aside, and says why
     return rows.instant(following) if following else row.next_at

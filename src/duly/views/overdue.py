@@ -67,14 +67,14 @@ def _steps(
     schedule: StoredSchedule, start: datetime, end: datetime, *, share: int
 ) -> tuple[list[datetime], datetime | None]:
     """Return the first moments from start to end, and the next one if there are more."""
-    moment, seen = schedule.next_at, list[datetime]()
+    moment, seen, most = schedule.next_at, list[datetime](), schedule.coming(share)
     # A rule that costs too much has no known moments beyond these; the schedule's fault says why.
     with suppress(RuleError), Budget():
         if moment is not None and moment <= start:
             moment = _after(schedule, start)
         while moment is not None and moment < end:
-            if len(seen) == share:
-                return seen, moment
+            if len(seen) == most:
+                return seen, moment if most == share else None
             seen.append(moment)
             moment = _after(schedule, moment)
     return seen, None

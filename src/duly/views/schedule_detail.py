@@ -180,6 +180,7 @@ def _ahead(found: ScheduleRecord, count: int) -> Sequence[datetime]:
         if pause is None:
             return moments_ahead(found.schedule, found.skipped, found.now, count)
         if pause.until is not None and not isinstance(kept, Spaced):
+            count = found.schedule.coming(count)
             return list(kept.between(pause.until - timedelta.resolution, pause.until + FAR, count))
     return ()
 

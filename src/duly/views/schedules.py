@@ -22,6 +22,7 @@ from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter, parse_sch
 from duly.policy.firing import moment_after_end
 from duly.policy.redaction import hidden_call, redacted
 from duly.policy.why import LocalClock
+from duly.policy.why.answer import plural
 from duly.rules import Budget, On, Rule, Spaced, clock_change_notes, local_time, parse
 from duly.store.store import Store
 from duly.store.values import RunTimes
@@ -48,6 +49,8 @@ class Schedule:
     paused_until: datetime | None
     note: str  # why it is paused, or why it cannot fire
     next_at: datetime | None
+    runs_left: int | None  # None: without a maximum
+    finished: bool
     created_at: datetime
     last: Fire | None  # the latest moment that was dealt with
     plan: Plan  # everything that was asked for
@@ -69,6 +72,8 @@ class Schedule:
             paused_until=None if pause is None else pause.until,
             note=schedule.fault or ("" if pause is None else pause.note),
             next_at=schedule.next_at,
+            runs_left=schedule.runs_left,
+            finished=schedule.is_finished,
             created_at=schedule.created_at,
             last=None if last is None else Fire.of(last, plan.name, reacts=reacts(plan)),
             plan=plan,
@@ -95,6 +100,8 @@ class ScheduleView:
     paused_until: datetime | None
     note: Annotated[str, Meta(description="Why it is paused, or why it cannot be fired.")]
     next_at: datetime | None
+    runs_left: Annotated[int | None, Meta(description="Of max_runs; null: without a maximum.")]
+    finished: Annotated[bool, Meta(description="Nothing is due any more, unless it is edited.")]
     created_at: datetime
     last: FireView | None
 
@@ -118,6 +125,8 @@ class ScheduleView:
             paused_until=schedule.paused_until,
             note=redacted(schedule.note),
             next_at=schedule.next_at,
+            runs_left=schedule.runs_left,
+            finished=schedule.finished,
             created_at=schedule.created_at,
             last=None if schedule.last is None else FireView.of(schedule.last),
             **more,
@@ -174,6 +183,7 @@ def moments_ahead(
         next_at = beyond(schedule, skipped).next_at
         return [] if next_at is None else [next_at]
     moments: list[datetime] = []
+    count = schedule.coming(count)
     with Budget():
         moment = kept.after(max(schedule.cursor, now))
         while len(moments) < count and moment is not None:
@@ -210,6 +220,8 @@ def policies_in_words(plan: Plan) -> Sequence[str]:
         said.append(f"must start within {say_duration(policies.start_within)}, {late}")
     if policies.jitter is not None:
         said.append(f"starts up to {say_duration(policies.jitter)} later, to spread the load")
+    if policies.max_runs is not None:
+        said.append(f"at most {plural(policies.max_runs, 'run')}")
     if policies.dst != "cron":
         said.append(f'takes clock changes as dst="{policies.dst}"')
     return said
@@ -256,7 +268,7 @@ def beyond(schedule: StoredSchedule, skipped: AbstractSet[datetime]) -> StoredSc
     with suppress(RuleError), Budget():  # it costs too much: the schedule's fault says so
         while moment is not None and moment in skipped:
             moment = (
-                moment_after_end(schedule.plan, moment)
+                moment_after_end(schedule, moment)
                 if isinstance(kept, Spaced)
                 else kept.after(moment)
             )

@@ -158,7 +158,7 @@ def _moments(schedule: StoredSchedule, now: datetime, end: datetime) -> list[dat
     if isinstance(kept, Rule):
         found: list[datetime] = []
         with suppress(RuleError):  # it costs too much: the schedule's fault says so
-            found.extend(kept.between(now, end, MOST_COMING))
+            found.extend(kept.between(now, end, schedule.coming(MOST_COMING)))
         return found
     return [schedule.next_at] if schedule.next_at is not None and schedule.next_at < end else []
 

@@ -248,6 +248,8 @@ def _overdue_since(schedule: StoredSchedule, first: datetime, now: datetime) -> 
 def _pending(schedule: StoredSchedule, now: datetime) -> datetime | None:
     """Return the last due moment if no scheduler has decided it yet, else None."""
     kept = schedule.plan.kept
+    if schedule.runs_left == 0:
+        return None
     due = schedule.next_at if isinstance(kept, Spaced) else kept.at_or_before(now)
     return due if due is not None and schedule.cursor < due <= now else None
 
@@ -312,8 +314,15 @@ async def _absent(
             last_decision=await store.evidence.last_decision(now),
             scheduler_is_running=late is None or late.scheduler_is_running,
             notes=_clock_notes(schedule, asked.start - SAME_NIGHT, asked.until, past=False),
+            last_run=await _last_run(store, schedule) if schedule.runs_left == 0 else None,
         )
     )
+
+
+async def _last_run(store: Store, schedule: StoredSchedule) -> datetime | None:
+    """Return the due moment of the last run of a schedule that has made its ``max_runs``."""
+    fires = await store.ledger.fires(schedule.plan.name, limit=1_000)
+    return next((one.due_at for one in fires if one.series == CLOCK and one.job_id), None)
 
 
 async def _neighbours(

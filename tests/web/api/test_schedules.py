@@ -252,3 +252,12 @@ def test_a_rule_from_outside_is_evaluated_beside_the_loop(tmp_path: Path) -> Non
         return rounds
 
     assert asyncio.run(ask()) > 1_000
+
+
+def test_a_schedule_is_limited_to_so_many_runs_from_now(api: Api) -> None:
+    made = api.post("/schedules", {**NIGHTLY, "rule": "every 1h", "max_runs": 2})
+    assert (made["runs_left"], made["finished"], made["policies"]["max_runs"]) == (2, False, 2)
+    assert len(api.get("/schedules/nightly/preview")["items"]) == 2
+    assert api.refused("PATCH", "/schedules/nightly", {"max_runs": 0})[0] == 422
+    answer = api.ask("PATCH", "/schedules/nightly", {"max_runs": None})
+    assert answer.json()["runs_left"] is None

@@ -177,6 +177,8 @@ def _left(schedule: "Schedule", view: View) -> str:
         return "paused"
     if schedule.next_at is None and schedule.note:
         return "cannot be fired"
+    if schedule.finished:
+        return "finished"
     overdue = overdue_for(schedule, view)
     return view.left(schedule.next_at) if overdue is None else f"overdue {roughly(overdue)}"
 
@@ -319,6 +321,7 @@ def _facts(found: "ScheduleDetail", view: View) -> Iterator[str]:
         "queue": schedule.queue,
         "tags": ", ".join(schedule.tags),
         "owner": schedule.owner,
+        "runs": "" if schedule.runs_left is None else f"{schedule.runs_left} left",
         "made": view.moment(schedule.created_at, found.zone),
         "paused": _pause(schedule, found.zone, view),
         "note": schedule.note,

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 NONE = "none"
 _COMMAND = "duly.cli.schedules.command"
 _MOMENTS = ("start", "end")
-_MAY_BE_NONE = ("zone", "start_within", "exclude", "jitter", "spacing", *_MOMENTS)
+_MAY_BE_NONE = ("zone", "start_within", "exclude", "jitter", "spacing", "max_runs", *_MOMENTS)
+_NUMBERS = ("priority", "max_runs")
 
 
 class TypedCall(NamedTuple):
@@ -71,6 +72,7 @@ def policy_options(command: Callable[..., None]) -> Callable[..., None]:
             ),
             click.option("--start", metavar="TIME", help="Nothing before: 2026-12-01."),
             click.option("--end", metavar="TIME", help="Nothing after."),
+            click.option("--max-runs", metavar="N", help=_MAX_RUNS),
         )
     ):
         command = option(command)
@@ -95,6 +97,7 @@ def _label_options(command: Callable[..., None]) -> Callable[..., None]:
 _ZONE = "Time zone, as Europe/Berlin; else the rule's own, or zone in duly.toml."
 _OVERLAP = "What to do while the last run has not ended."
 _MISSED = "Which missed runs are caught up."
+_MAX_RUNS = "At most so many runs, counted from now; then it is finished."
 _AT_MOST = "… with all: the newest so many."
 _DST = "What clock changes do: cron, systemd, elapsed, quartz, or as end/first."
 
@@ -234,8 +237,9 @@ def spoken(options: Mapping[str, Any]) -> dict[str, Any]:
             words[word] = None
     if "tags" in words:
         words["tags"] = tuple(tag.strip() for tag in words["tags"].split(",") if tag.strip())
-    if "priority" in words:
-        words["priority"] = _number(words["priority"])
+    for word in _NUMBERS:
+        if words.get(word) is not None:
+            words[word] = _number(words[word])
     return words
 
 
@@ -257,12 +261,14 @@ def in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
 
 
 def _tell(done: str, schedule: "StoredSchedule", *, utc: bool) -> None:
+    from duly.policy.why.answer import plural
     from duly.views.schedules import own_zone
 
     view, plan = View(utc=utc), schedule.plan
     following = f"next {view.moment(schedule.next_at, own_zone(plan))}"
     state = "paused" if schedule.pause else following if schedule.next_at else "never due again"
-    click.echo(f"{done}  {plan.name}  {state}")
+    left = "" if schedule.runs_left is None else f", {plural(schedule.runs_left, 'run')} left"
+    click.echo(f"{done}  {plan.name}  {state}{left}")
     click.echo(plan.kept.explain(), err=True)
 
 

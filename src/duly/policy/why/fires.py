@@ -170,9 +170,13 @@ def _next(found: MomentEvidence) -> str:
     schedule = found.schedule
     if schedule.pause is not None:
         return " It is paused now."
+    left, most = schedule.runs_left, schedule.plan.policies.max_runs
+    if left == 0:
+        return f" It has made all its runs (max_runs={most}) and is finished."
     if schedule.next_at is None or schedule.next_at <= found.now:
         return ""
-    return f" Next: {found.clock.near(schedule.next_at, found.moment)}."
+    counted = "" if left is None else f"; {left:,} of {most:,} runs left"
+    return f" Next: {found.clock.near(schedule.next_at, found.moment)}{counted}."
 
 
 def _stretch(found: MomentEvidence) -> tuple[str, ...]:

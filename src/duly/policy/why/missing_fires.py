@@ -14,6 +14,7 @@ from duly.policy.why.answer import (
     LocalClock,
     SuggestedCommand,
     about,
+    plural,
     run_it,
     start_scheduler,
 )
@@ -46,6 +47,7 @@ class AbsenceEvidence:
     last_decision: datetime | None = None  # by any scheduler
     scheduler_is_running: bool = False  # other schedules are fired
     notes: tuple[str, ...] = ()  # clock changes near that time
+    last_run: datetime | None = None  # the due moment of the last of ``max_runs``
 
     @property
     def name(self) -> str:
@@ -61,16 +63,17 @@ def explain_absence(found: AbsenceEvidence) -> Explanation:
     if asked is None:
         return _never_due(found)
     moment = found.moment or asked.start
-    if moment > found.now and found.moment is not None:
+    if moment > found.now and found.moment is not None and schedule.runs_left != 0:
         left = about(moment - found.now)
         return Explanation(sentence=f"{found.name} is due {found.clock.whole(moment)}, in {left}.")
     if schedule.created_at > moment:
         return _not_yet_there(found, moment)
+    if found.moment is not None and found.last_run is not None and moment > found.last_run:
+        return _finished(found, moment, found.last_run)
     if found.moment is None:
         return _not_due(found, asked)
-    if found.moment <= schedule.cursor:
-        return _settled_without_row(found, found.moment)
-    return _undecided(found, found.moment)
+    is_settled = found.moment <= schedule.cursor
+    return (_settled_without_row if is_settled else _undecided)(found, found.moment)
 
 
 def _never_due(found: AbsenceEvidence) -> Explanation:
@@ -96,6 +99,21 @@ def _never_due(found: AbsenceEvidence) -> Explanation:
     return Explanation(
         sentence=f"{said}. It will be for the first time {first}, in {left}.",
         commands=(run_it(name),),
+    )
+
+
+def _finished(found: AbsenceEvidence, moment: datetime, last: datetime) -> Explanation:
+    clock, most = found.clock, found.schedule.plan.policies.max_runs or 0
+    is_due = "is not" if moment > found.now else "was not"
+    return Explanation(
+        sentence=f"{found.name} {is_due} due {clock.whole(moment)}: it is finished. It made "
+        f"{plural(most, 'run')} (max_runs={most}), the last for {clock.near(last, moment)}.",
+        commands=(
+            SuggestedCommand(
+                "let it go on", f"duly schedules edit {quote(found.name)} --max-runs none"
+            ),
+            run_it(found.name),
+        ),
     )
 
 

@@ -1,16 +1,16 @@
 -- part: schedule
 id, name, task, args, rule, zone, policies, queue, priority, tenant, submitter, title, tags, owner,
-       version, created_at, cursor, next_at, settled_until, revision, pause, awaiting, fault, zone_data,
-       limits, needs, terms
+       version, created_at, cursor, next_at, settled_until, revision, pause, runs, awaiting, fault,
+       zone_data, limits, needs, terms
 
 -- name: add_schedules
 -- A name that exists returns no row: the caller sees which are missing.
 insert into duly.schedule (id, name, task, args, rule, zone, policies, queue, priority, tenant,
                            submitter, title, tags, owner, version, created_at, cursor, next_at,
-                           settled_until, revision, pause, awaiting, fault, zone_data,
+                           settled_until, revision, pause, runs, awaiting, fault, zone_data,
                            limits, needs, terms)
 select id, name, task, args, rule, zone, policies, queue, priority, tenant, submitter, title, tags,
-       owner, version, created_at, created_at, next_at, null, 0, null, null, null, zone_data,
+       owner, version, created_at, created_at, next_at, null, 0, null, 0, null, null, zone_data,
        limits, needs, terms
   from {rows :rows as asked (
            id bigint, name text, task text, args text, rule text, zone text, policies text,
@@ -141,11 +141,12 @@ update duly.schedule
        awaiting = decided.awaiting,
        fault = decided.fault,
        pause = decided.pause,
+       runs = schedule.runs + decided.runs,
        zone_data = decided.zone_data,
        revision = schedule.revision + 1
   from {rows :rows as decided (
            id bigint, revision bigint, cursor bigint, next_at bigint, awaiting bigint, fault text,
-           pause text, zone_data text)}
+           pause text, runs bigint, zone_data text)}
  where {hint schedule.id in :rows ->> 'id'::bigint}
    and schedule.id = decided.id
    and schedule.revision = decided.revision
@@ -157,8 +158,8 @@ update duly.schedule
        priority = :priority, tenant = :tenant, submitter = :submitter, title = :title, tags = :tags,
        owner = :owner, version = :version, limits = :limits, needs = :needs, terms = :terms,
        cursor = {greatest}(cursor, :cursor::bigint),
-       next_at = :next_at, settled_until = :settled_until, pause = :pause, awaiting = :awaiting,
-       fault = :fault, zone_data = :zone_data, revision = revision + 1
+       next_at = :next_at, settled_until = :settled_until, pause = :pause, runs = :runs,
+       awaiting = :awaiting, fault = :fault, zone_data = :zone_data, revision = revision + 1
  where id = :id;
 
 -- name: rewind_schedule

@@ -39,6 +39,7 @@ create table duly.schedule (
     settled_until bigint,
     revision      bigint not null,
     pause         text,
+    runs          bigint not null,
     awaiting      bigint,
     fault         text,
     zone_data     text collate "C" not null,

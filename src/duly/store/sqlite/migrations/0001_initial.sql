@@ -37,6 +37,7 @@ create table duly_schedule (
     settled_until integer,
     revision      integer not null,
     pause         text,
+    runs          integer not null,
     awaiting      integer,
     fault         text,
     zone_data     text not null,

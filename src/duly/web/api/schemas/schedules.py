@@ -27,6 +27,9 @@ Missed: TypeAlias = Annotated[
 AtMost: TypeAlias = Annotated[
     int, Meta(ge=1, le=1_000_000, description='With missed="all": so many, the newest.')
 ]
+MaxRuns: TypeAlias = Annotated[
+    int, Meta(ge=1, description="At most so many runs from now on; then it is finished.")
+]
 Late: TypeAlias = Annotated[
     Literal["skip", "run", "hurry"], Meta(description="What to do when start_within has passed.")
 ]
@@ -55,6 +58,7 @@ class PolicyFields(Body, frozen=True, kw_only=True):
     jitter: Duration | UnsetType | None = UNSET
     start: Annotated[str | UnsetType | None, Meta(description="Nothing is due before.")] = UNSET
     end: Annotated[str | UnsetType | None, Meta(description="Nothing is due after.")] = UNSET
+    max_runs: MaxRuns | UnsetType | None = UNSET
     queue: str | UnsetType = UNSET
     priority: Priority | UnsetType = UNSET
     title: str | UnsetType = UNSET
