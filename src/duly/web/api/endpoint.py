@@ -7,7 +7,8 @@ done by a program, in the same words, with the same rights.
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from inspect import cleandoc
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_type_hints
 from urllib.parse import parse_qs
 
 import msgspec
@@ -22,6 +23,7 @@ from duly.web.rendering import render
 from duly.web.request import WebRequest
 from duly.web.routes import WebRoute, WebServices
 
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 B = TypeVar("B")
 A = TypeVar("A")
 
@@ -98,6 +100,58 @@ class Endpoint(Generic[B, A]):
         headers = {"hx-redirect": request.at(self.leads_to)} if self.leads_to else {}
         toast = render("toast.html", request, {"kind": "good", "text": text})
         return HTMLResponse(toast, headers=headers)
+
+
+class EndpointOptions(TypedDict, total=False):
+    """The fields of an endpoint that are said at its function, where they are not the default."""
+
+    status: int
+    tenants: bool
+    say: Callable[[Any], str]
+    leads_to: str
+    example: Mapping[str, Any]
+    once: bool
+
+
+class Router:
+    """The endpoints of a tag, each declared at the function that answers it.
+
+    The body and the answer are the types of the function. Its docstring is the documentation: a
+    summary, and more.
+    """
+
+    def __init__(self, tag: str, *, tenants: bool = False) -> None:
+        self.tag = tag
+        self.tenants = tenants
+        self.endpoints: list[Endpoint[Any, Any]] = []
+
+    def __call__(
+        self, place: str, role: Role, **options: Unpack[EndpointOptions]
+    ) -> Callable[[F], F]:
+        """Declare the endpoint of a method and a path, as ``GET /queues``."""
+        method, path = place.split()
+        options.setdefault("tenants", self.tenants)
+
+        def declare(run: F) -> F:
+            *_, body, answer = get_type_hints(run).values()
+            summary, _, about = cleandoc(run.__doc__ or "").partition("\n\n")
+            self.endpoints.append(
+                Endpoint(
+                    method=method,
+                    path=path,
+                    role=role,
+                    run=run,
+                    summary=summary.removesuffix("."),
+                    about=" ".join(about.split()),
+                    tag=self.tag,
+                    body=body,
+                    answer=None if answer is type(None) else answer,
+                    **options,
+                )
+            )
+            return run
+
+        return declare
 
 
 def _of_query(request: WebRequest) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from duly.clock import now
 from duly.errors import InvalidValue
 from duly.views import Listed
 from duly.views.event import EventView, ReplayResult, emit_events, event_detail, event_list
-from duly.web.api.endpoint import Endpoint, Nothing
+from duly.web.api.endpoint import Nothing, Router
+from duly.web.api.fields import Body, Limit, Said, Since, since_in
 from duly.web.api.job import number_of
-from duly.web.api.schemas.common import Body, Limit, Said, Since, since_in
 from duly.web.request import WebRequest
 
 TAG: Final = "events"
@@ -83,7 +83,17 @@ class EmittedMany(Said, frozen=True):
     ids: list[int]
 
 
+def _reacted(found: ReplayResult) -> str:
+    many = f"{found.events:,} {'event' if found.events == 1 else 'events'}"
+    return f"{found.schedule} {'would react' if found.dry_run else 'has reacted'} to {many}."
+
+
+EVENTS: Final = Router("events")
+
+
+@EVENTS("GET /events", "viewer", tenants=True)
 async def events(request: WebRequest, query: EventQuery) -> Listed[EventView]:
+    """Events, the newest first, and the reactions to each."""
     return await request.app.ask(
         event_list,
         query.name,
@@ -96,21 +106,49 @@ async def events(request: WebRequest, query: EventQuery) -> Listed[EventView]:
     )
 
 
-async def event(request: WebRequest, _: Nothing) -> EventView:
-    number = number_of(request, "event", part="event")
-    return await request.app.ask(event_detail, number, tenant=request.user.tenant)
-
-
+@EVENTS(
+    "POST /events",
+    "operator",
+    tenants=True,
+    status=201,
+    once=True,
+    say=lambda found: f"Event {found.id} is emitted.",
+    example={"name": "invoice.paid", "payload": {"invoice_id": 7}},
+)
 async def emit(request: WebRequest, body: Emit) -> EmittedOne:
+    """Emit an event: schedules that react to it start.
+
+    A step of a flow that waits for it goes on, with the payload as its result.
+    """
     [number] = await _said(request, [body], body)
     return EmittedOne(id=number)
 
 
+@EVENTS(
+    "POST /events/batch",
+    "operator",
+    tenants=True,
+    status=201,
+    once=True,
+    say=lambda found: f"{len(found.ids):,} events are emitted.",
+    example={"events": [{"name": "invoice.paid", "payload": {"invoice_id": 7}}]},
+)
 async def emit_many(request: WebRequest, body: EmitMany) -> EmittedMany:
+    """Emit many events: all of them, or none."""
     return EmittedMany(ids=await _said(request, body.events, body))
 
 
+@EVENTS(
+    "POST /events/replay",
+    "operator",
+    say=_reacted,
+    example={"schedule": "reindex", "since": "2d", "dry_run": True},
+)
 async def replay(request: WebRequest, body: ReplayEvents) -> ReplayResult:
+    """Let a schedule react to events that it missed.
+
+    Events that it has reacted to are left alone, so it can be repeated.
+    """
     since = since_in("since", body.since, now())
     if since is None:
         raise InvalidValue("since: say from when on, as 2d or 2026-03-05T02:00:00Z")
@@ -123,83 +161,16 @@ async def replay(request: WebRequest, body: ReplayEvents) -> ReplayResult:
     )
 
 
+@EVENTS("GET /events/{event}", "viewer", tenants=True)
+async def event(request: WebRequest, _: Nothing) -> EventView:
+    """An event, and the reaction of each schedule."""
+    number = number_of(request, "event", part="event")
+    return await request.app.ask(event_detail, number, tenant=request.user.tenant)
+
+
 async def _said(request: WebRequest, wanted: Sequence[Emit], body: msgspec.Struct) -> list[int]:
     happened = [emitted(one.name, one.payload, key=one.key) for one in wanted]
     once = None
     if request.once is not None:
         once = request.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
     return await request.app.ask(emit_events, happened, tenant=request.user.tenant, once=once)
-
-
-def _reacted(found: ReplayResult) -> str:
-    many = f"{found.events:,} {'event' if found.events == 1 else 'events'}"
-    return f"{found.schedule} {'would react' if found.dry_run else 'has reacted'} to {many}."
-
-
-EVENTS: Final = (
-    Endpoint(
-        method="GET",
-        path="/events",
-        role="viewer",
-        tenants=True,
-        run=events,
-        summary="Events, the newest first, and the reactions to each",
-        tag=TAG,
-        body=EventQuery,
-        answer=Listed[EventView],
-    ),
-    Endpoint(
-        method="POST",
-        path="/events",
-        role="operator",
-        tenants=True,
-        run=emit,
-        summary="Emit an event: schedules that react to it start",
-        tag=TAG,
-        body=Emit,
-        answer=EmittedOne,
-        status=201,
-        once=True,
-        say=lambda found: f"Event {found.id} is emitted.",
-        about="A step of a flow that waits for it goes on, with the payload as its result.",
-        example={"name": "invoice.paid", "payload": {"invoice_id": 7}},
-    ),
-    Endpoint(
-        method="POST",
-        path="/events/batch",
-        role="operator",
-        tenants=True,
-        run=emit_many,
-        summary="Emit many events: all of them, or none",
-        tag=TAG,
-        body=EmitMany,
-        answer=EmittedMany,
-        status=201,
-        once=True,
-        say=lambda found: f"{len(found.ids):,} events are emitted.",
-        example={"events": [{"name": "invoice.paid", "payload": {"invoice_id": 7}}]},
-    ),
-    Endpoint(
-        method="POST",
-        path="/events/replay",
-        role="operator",
-        run=replay,
-        summary="Let a schedule react to events that it missed",
-        tag=TAG,
-        body=ReplayEvents,
-        answer=ReplayResult,
-        say=_reacted,
-        about="Events that it has reacted to are left alone, so it can be repeated.",
-        example={"schedule": "reindex", "since": "2d", "dry_run": True},
-    ),
-    Endpoint(
-        method="GET",
-        path="/events/{event}",
-        role="viewer",
-        tenants=True,
-        run=event,
-        summary="An event, and the reaction of each schedule",
-        tag=TAG,
-        answer=EventView,
-    ),
-)

@@ -1,34 +1,113 @@
-"""Files of schedules over HTTP: what one would do, the doing, and what is there as one."""
+"""Files of schedules over HTTP: plan one, apply it, export the store as one."""
 
 from asyncio import to_thread
-from typing import Final
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
 
 from duly.app.schedule_files import FileDraft, apply, draft, exported
+from duly.declare.changes import FieldDifference
 from duly.declare.file_text import read, write
 from duly.declare.schedule_file import ScheduleFile
 from duly.model.payload import check_text
 from duly.rules import Budget
-from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.files import Export, PlanView, SheetBody
+from duly.web.api.endpoint import Nothing, Router
+from duly.web.api.fields import Body, Said
 from duly.web.request import WebRequest
+
+FILE = "schedules.toml"
+
+
+class SheetBody(Body, frozen=True):
+    """A file of schedules, queues and limits, as `duly apply` reads it."""
+
+    text: Annotated[str, Meta(description="TOML.", examples=['[queues.mail]\nrate = "100/m"\n'])]
+    name: Annotated[
+        str, Meta(min_length=1, description="Under which it is remembered what was applied.")
+    ] = FILE
+    prune: Annotated[bool, Meta(description="Remove what was in the file and is no more.")] = False
+    take_back: Annotated[
+        bool, Meta(description="Let the file's word count where others differ.")
+    ] = False
+
+
+class Export(Said, frozen=True):
+    """What is in the store and is not code's, as a file; arguments are in it as they are."""
+
+    text: str
+    notes: Annotated[list[str], Meta(description="What no file can say.")]
+
+
+class Difference(Said, frozen=True):
+    """A field that is, or becomes, another; as TOML, without secrets."""
+
+    field: str
+    old: str | None
+    new: str | None
+
+
+class Change(Said, frozen=True):
+    """What becomes of one entry."""
+
+    kind: Literal["schedule", "queue", "limit"]
+    name: str
+    action: str
+    owner: str | None
+    differences: list[Difference]
+    drift: Annotated[list[Difference], Meta(description="Set by a person, and it stays.")]
+
+
+class PlanView(Said, frozen=True):
+    """What applying a file would do, or has done."""
+
+    file: str
+    counts: dict[str, int]
+    work: Annotated[bool, Meta(description="Whether there is anything to do.")]
+    drift: bool
+    applied: bool
+    changes: list[Change]
+
 
 LONGEST: Final = 4 * 1024 * 1024
 
 
+_EXAMPLE: Final = {
+    "text": '[schedules.backup]\nrule = "02:30 Europe/Berlin"\nshell = "/srv/backup --full"\n'
+}
+
+
+DECLARING: Final = Router("declaring")
+
+
+@DECLARING("GET /export", "operator")
 async def export(request: WebRequest, _: Nothing) -> Export:
+    """What is in the store and is not code's, as a file.
+
+    It is a file for its owner: arguments, headers and environments are in it as they are.
+    """
     sheet, notes = await request.app.ask(exported)
     return Export(text=write(sheet), notes=list(notes))
 
 
+@DECLARING("POST /plan", "operator", example=_EXAMPLE)
 async def plan(request: WebRequest, body: SheetBody) -> PlanView:
-    return PlanView.of(await _draft(request, body), applied=False)
+    """What applying a file would do, and what has drifted from it."""
+    return _shown(await _draft(request, body), applied=False)
 
 
+@DECLARING(
+    "POST /apply",
+    "operator",
+    say=lambda found: "Applied." if found.work else "There was nothing to do.",
+    example=_EXAMPLE,
+)
 async def apply_sheet(request: WebRequest, body: SheetBody) -> PlanView:
+    """Do it: all of it, or nothing."""
     made = await _draft(request, body)
     if not made.is_written:
         await request.app.ask(apply, made, tasks=request.app.registry)
-    return PlanView.of(made, applied=True)
+    return _shown(made, applied=True)
 
 
 async def _draft(request: WebRequest, body: SheetBody) -> FileDraft:
@@ -46,43 +125,32 @@ def _read(text: str, place: str, zone: str | None) -> ScheduleFile:
         return read(text, place=place, zone=zone)
 
 
-_EXAMPLE: Final = {
-    "text": '[schedules.backup]\nrule = "02:30 Europe/Berlin"\nshell = "/srv/backup --full"\n'
-}
+def _shown(made: FileDraft, *, applied: bool) -> PlanView:
+    plan = made.plan
+    return PlanView(
+        file=made.file,
+        counts=dict(plan.counts),
+        work=not plan.is_empty,
+        drift=plan.has_drift,
+        applied=applied,
+        changes=[
+            Change.of(
+                change,
+                owner=change.owner or None,
+                differences=_differences(change.differences),
+                drift=_differences(change.drift),
+            )
+            for change in plan.changes
+        ],
+    )
 
-DECLARING: Final = (
-    Endpoint(
-        method="GET",
-        path="/export",
-        role="operator",
-        run=export,
-        summary="What is in the store and is not code's, as a file",
-        tag="declaring",
-        answer=Export,
-        about="It is a file for its owner: arguments, headers and environments are in it as they "
-        "are.",
-    ),
-    Endpoint(
-        method="POST",
-        path="/plan",
-        role="operator",
-        run=plan,
-        summary="What applying a file would do, and what has drifted from it",
-        tag="declaring",
-        body=SheetBody,
-        answer=PlanView,
-        example=_EXAMPLE,
-    ),
-    Endpoint(
-        method="POST",
-        path="/apply",
-        role="operator",
-        run=apply_sheet,
-        summary="Do it: all of it, or nothing",
-        tag="declaring",
-        body=SheetBody,
-        answer=PlanView,
-        say=lambda found: "Applied." if found.work else "There was nothing to do.",
-        example=_EXAMPLE,
-    ),
-)
+
+def _differences(found: Iterable[FieldDifference]) -> list[Difference]:
+    return [
+        Difference(
+            field=each.field,
+            old=None if each.old is None else each.shown[0],
+            new=None if each.new is None else each.shown[1],
+        )
+        for each in found
+    ]

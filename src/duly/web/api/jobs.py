@@ -5,36 +5,194 @@ A caller of one tenant sees, counts, changes and enqueues jobs of that tenant.
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta, field
 
 from duly.app.calls_by_name import call_named, enqueued
 from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.job import JobRequest
 from duly.model.job_filter import parse_filter
+from duly.model.states import State
 from duly.views import Listed
 from duly.views.failures import FailureGroup
 from duly.views.job import MOST_COUNTED, JobView, job_list, remove_job
-from duly.web.api.endpoint import Endpoint
-from duly.web.api.schemas.common import when_in
-from duly.web.api.schemas.jobs import (
-    CancelJobs,
-    ChangedJobs,
-    Enqueue,
-    Enqueued,
-    EnqueuedOne,
-    EnqueueMany,
-    FilterQuery,
-    JobCount,
-    JobQuery,
-    RemoveJobs,
-    RetryJobs,
-)
+from duly.web.api.endpoint import Router
+from duly.web.api.fields import Body, Duration, JobId, Limit, Number, Said, When, Words, when_in
 from duly.web.request import WebRequest
 
+MOST_AT_ONCE = 10_000  # jobs of a batch
+MOST_CHOSEN = 1_000  # jobs by their numbers, which are done one after the other
 
+PriorityWord: TypeAlias = Literal["high", "normal", "low", "idle"]
+Priority: TypeAlias = (
+    Annotated[int, Meta(ge=-100, le=100, description="-100 to 100, higher is sooner; or a word.")]
+    | PriorityWord
+)
+Arguments: TypeAlias = Annotated[
+    dict[str, Any], Meta(description="The arguments of the task, by name.")
+]
+Chosen: TypeAlias = Annotated[list[JobId], Meta(max_length=MOST_CHOSEN)]
+
+
+class Enqueue(Body, frozen=True):
+    """A job to be run: which task, with what, when and how."""
+
+    task: Annotated[str, Meta(min_length=1, description="The name of the task.")]
+    args: Arguments = field(default_factory=dict)
+    run_after: When | None = None
+    queue: Annotated[str | None, Meta(description="Another one than the task says.")] = None
+    priority: Priority | None = None
+    key: Annotated[
+        str | None,
+        Meta(description="Names the promise: unique for the task among unfinished jobs."),
+    ] = None
+    if_exists: Annotated[
+        Literal["replace", "keep", "error"],
+        Meta(description="What to do if an unfinished job has the key."),
+    ] = "replace"
+    tenant: Annotated[str, Meta(description="Whose job it is.")] = ""
+    start_within: Duration | None = None
+    late: Annotated[
+        Literal["skip", "run", "hurry"], Meta(description="What to do when that has passed.")
+    ] = "skip"
+    timeout: Duration | None = None
+    attempts: (
+        Annotated[int, Meta(ge=1, le=1_000, description="How often it is tried; the first counts.")]
+        | None
+    ) = None
+    title: Annotated[str | None, Meta(description="What people call it.")] = None
+    tags: list[str] = field(default_factory=list)
+
+
+class EnqueueMany(Body, frozen=True):
+    """Jobs to be run: all of them are enqueued, or none."""
+
+    jobs: Annotated[list[Enqueue], Meta(min_length=1, max_length=MOST_AT_ONCE)]
+
+
+class JobQuery(Body, frozen=True):
+    """Which jobs, and how many."""
+
+    filter: Words = ""
+    after: Annotated[str | None, Meta(description="The `next` of the part before.")] = None
+    limit: Limit = 100
+
+
+class FilterQuery(Body, frozen=True):
+    """Which jobs."""
+
+    filter: Words = ""
+
+
+class LogQuery(Body, frozen=True):
+    """Which lines."""
+
+    after: Annotated[Number, Meta(description="After the line of this number.")] = 0
+    limit: Limit = 1_000
+
+
+class PartQuery(Body, frozen=True):
+    """Which parts."""
+
+    after: Annotated[Number, Meta(description="After the part of this number.")] = 0
+    limit: Limit = 100
+
+
+class RetryJobs(Body, frozen=True):
+    """The failed jobs to retry: some by their numbers, or all that match."""
+
+    filter: Words = ""
+    ids: Chosen = field(default_factory=list)
+    first: (
+        Annotated[int, Meta(ge=1, le=1_000_000, description="So many, the oldest failures first.")]
+        | None
+    ) = None
+
+
+class CancelJobs(Body, frozen=True):
+    """The jobs to cancel: some by their numbers, or all that match and have not ended."""
+
+    filter: Words | None = None
+    ids: Chosen = field(default_factory=list)
+    reason: str = ""
+
+
+class RemoveJobs(Body, frozen=True):
+    """The jobs to delete: some by their numbers, or all that match and have ended."""
+
+    filter: Words | None = None
+    ids: Chosen = field(default_factory=list)
+
+
+class CancelReason(Body, frozen=True):
+    """Why."""
+
+    reason: str = ""
+
+
+class RunAgain(Body, frozen=True):
+    """Other arguments than the job has; without any, the same.
+
+    Sent back as they were shown, the job's own values stay, secrets included. If anything is
+    changed, what is shown as *** has to be typed again.
+    """
+
+    args: Arguments | None = None
+
+
+class JobCount(Said, frozen=True):
+    """How many match; `more`: at least so many."""
+
+    count: int
+    more: bool
+
+
+class Enqueued(Said, frozen=True):
+    """The numbers of the jobs, in the order of the request."""
+
+    ids: list[int]
+
+
+class EnqueuedOne(Said, frozen=True):
+    """The number of the job."""
+
+    id: int
+
+
+class ChangedJobs(Said, frozen=True):
+    """The jobs that were changed."""
+
+    ids: list[int]
+    count: int
+
+    @classmethod
+    def numbered(cls, numbers: Sequence[int]) -> "ChangedJobs":
+        return cls(ids=list(numbers), count=len(numbers))
+
+
+class CancelledJob(Said, frozen=True):
+    """The state of the job: a running job is asked to stop, and may take a while."""
+
+    id: int
+    state: State
+
+
+def _many(done: str) -> Any:  # noqa: ANN401 - a sentence of what was done
+    return lambda found: f"{done} {found.count:,} {'job' if found.count == 1 else 'jobs'}."
+
+
+JOBS: Final = Router("jobs", tenants=True)
+
+
+@JOBS("GET /jobs", "viewer")
 async def jobs(request: WebRequest, query: JobQuery) -> Listed[JobView]:
+    """Jobs that match: unfinished ones first, then those that ended last.
+
+    A part may be short, or empty, and not the last: `next` says so, and `searched_to` how far back
+    was looked.
+    """
     return await request.app.ask(
         job_list,
         parse_filter(query.filter),
@@ -44,42 +202,90 @@ async def jobs(request: WebRequest, query: JobQuery) -> Listed[JobView]:
     )
 
 
+@JOBS("GET /jobs/count", "viewer")
 async def count(request: WebRequest, query: FilterQuery) -> JobCount:
+    """How many jobs match."""
     found = await request.app.jobs.acount(query.filter, at_most=MOST_COUNTED)
     return JobCount(count=found, more=found >= MOST_COUNTED)
 
 
+@JOBS("GET /jobs/failures", "viewer")
 async def failures(request: WebRequest, query: FilterQuery) -> Listed[FailureGroup]:
+    """Failed jobs grouped by task and error, the most frequent first."""
     return Listed(items=list(await request.app.jobs.afailures(query.filter)))
 
 
+@JOBS(
+    "POST /jobs",
+    "operator",
+    status=201,
+    once=True,
+    say=lambda found: f"Job {found.id} is enqueued.",
+    example={"task": "send", "args": {"to": "ada"}, "run_after": "5m"},
+)
 async def enqueue(request: WebRequest, body: Enqueue) -> EnqueuedOne:
+    """Enqueue a job.
+
+    Where the web process knows the task, arguments are checked by its signature.
+    """
     [number] = await _enqueued(request, [body], body)
     return EnqueuedOne(id=number)
 
 
+@JOBS(
+    "POST /jobs/batch",
+    "operator",
+    status=201,
+    once=True,
+    say=lambda found: f"{len(found.ids):,} jobs are enqueued.",
+    example={"jobs": [{"task": "send", "args": {"to": "ada"}}]},
+)
 async def enqueue_many(request: WebRequest, body: EnqueueMany) -> Enqueued:
+    """Enqueue many jobs: all of them, or none."""
     return Enqueued(ids=await _enqueued(request, body.jobs, body))
 
 
+@JOBS(
+    "POST /jobs/retry",
+    "operator",
+    say=_many("Retried"),
+    example={"filter": "state:failed queue:mail", "first": 5},
+)
 async def retry_many(request: WebRequest, body: RetryJobs) -> ChangedJobs:
+    """Retry failed jobs."""
     if not body.ids:
-        return ChangedJobs.of(list(await request.app.jobs.aretry(body.filter, first=body.first)))
-    return ChangedJobs.of([one for one in body.ids[: body.first] if await _retried(request, one)])
+        return ChangedJobs.numbered(await request.app.jobs.aretry(body.filter, first=body.first))
+    return ChangedJobs.numbered(
+        [one for one in body.ids[: body.first] if await _retried(request, one)]
+    )
 
 
+@JOBS(
+    "POST /jobs/cancel",
+    "operator",
+    say=_many("Cancelled"),
+    example={"filter": "queue:mail state:ready", "reason": "sent by hand"},
+)
 async def cancel_many(request: WebRequest, body: CancelJobs) -> ChangedJobs:
+    """Cancel jobs that have not ended."""
     if body.ids:
         done = [one for one in body.ids if await _cancelled(request, one, body.reason)]
-        return ChangedJobs.of(done)
+        return ChangedJobs.numbered(done)
     words = _meant(body.filter)
-    return ChangedJobs.of(list(await request.app.jobs.acancel(words, reason=body.reason)))
+    return ChangedJobs.numbered(await request.app.jobs.acancel(words, reason=body.reason))
 
 
+@JOBS(
+    "POST /jobs/remove",
+    "operator",
+    say=_many("Deleted"),
+    example={"filter": "state:failed task:send"},
+)
 async def remove_many(request: WebRequest, body: RemoveJobs) -> ChangedJobs:
+    """Delete jobs that have ended."""
     if body.ids:
-        return ChangedJobs.of([one for one in body.ids if await _removed(request, one)])
-    return ChangedJobs.of(list(await request.app.jobs.aremove(_meant(body.filter))))
+        return ChangedJobs.numbered([one for one in body.ids if await _removed(request, one)])
+    return ChangedJobs.numbered(await request.app.jobs.aremove(_meant(body.filter)))
 
 
 async def _enqueued(
@@ -141,116 +347,3 @@ async def _removed(request: WebRequest, number: int) -> bool:
     except (NotFound, WrongState):
         return False
     return True
-
-
-def _many(done: str) -> Any:  # noqa: ANN401 - a sentence of what was done
-    return lambda found: f"{done} {found.count:,} {'job' if found.count == 1 else 'jobs'}."
-
-
-JOBS: Final = (
-    Endpoint(
-        method="GET",
-        path="/jobs",
-        role="viewer",
-        tenants=True,
-        run=jobs,
-        summary="Jobs that match: unfinished ones first, then those that ended last",
-        tag="jobs",
-        body=JobQuery,
-        answer=Listed[JobView],
-        about="A part may be short, or empty, and not the last: `next` says so, and `searched_to` "
-        "how far back was looked.",
-    ),
-    Endpoint(
-        method="GET",
-        path="/jobs/count",
-        role="viewer",
-        tenants=True,
-        run=count,
-        summary="How many jobs match",
-        tag="jobs",
-        body=FilterQuery,
-        answer=JobCount,
-    ),
-    Endpoint(
-        method="GET",
-        path="/jobs/failures",
-        role="viewer",
-        tenants=True,
-        run=failures,
-        summary="Failed jobs grouped by task and error, the most frequent first",
-        tag="jobs",
-        body=FilterQuery,
-        answer=Listed[FailureGroup],
-    ),
-    Endpoint(
-        method="POST",
-        path="/jobs",
-        role="operator",
-        tenants=True,
-        run=enqueue,
-        summary="Enqueue a job",
-        tag="jobs",
-        body=Enqueue,
-        answer=EnqueuedOne,
-        status=201,
-        once=True,
-        say=lambda found: f"Job {found.id} is enqueued.",
-        about="Where the web process knows the task, arguments are checked by its signature.",
-        example={"task": "send", "args": {"to": "ada"}, "run_after": "5m"},
-    ),
-    Endpoint(
-        method="POST",
-        path="/jobs/batch",
-        role="operator",
-        tenants=True,
-        run=enqueue_many,
-        summary="Enqueue many jobs: all of them, or none",
-        tag="jobs",
-        body=EnqueueMany,
-        answer=Enqueued,
-        status=201,
-        once=True,
-        say=lambda found: f"{len(found.ids):,} jobs are enqueued.",
-        example={"jobs": [{"task": "send", "args": {"to": "ada"}}]},
-    ),
-    Endpoint(
-        method="POST",
-        path="/jobs/retry",
-        role="operator",
-        tenants=True,
-        run=retry_many,
-        summary="Retry failed jobs",
-        tag="jobs",
-        body=RetryJobs,
-        answer=ChangedJobs,
-        say=_many("Retried"),
-        example={"filter": "state:failed queue:mail", "first": 5},
-    ),
-    Endpoint(
-        method="POST",
-        path="/jobs/cancel",
-        role="operator",
-        tenants=True,
-        run=cancel_many,
-        summary="Cancel jobs that have not ended",
-        tag="jobs",
-        body=CancelJobs,
-        answer=ChangedJobs,
-        say=_many("Cancelled"),
-        example={"filter": "queue:mail state:ready", "reason": "sent by hand"},
-    ),
-    Endpoint(
-        method="POST",
-        path="/jobs/remove",
-        role="operator",
-        tenants=True,
-        run=remove_many,
-        summary="Delete jobs that have ended",
-        tag="jobs",
-        body=RemoveJobs,
-        answer=ChangedJobs,
-        say=_many("Deleted"),
-        example={"filter": "state:failed task:send"},
-    ),
-)

@@ -9,20 +9,14 @@ from duly.web.api.events import EVENTS
 from duly.web.api.files import DECLARING
 from duly.web.api.job import JOB
 from duly.web.api.jobs import JOBS
-from duly.web.api.schedules import SCHEDULES, STEERING
+from duly.web.api.schedules import SCHEDULES
 from duly.web.api.status import ASKING
 from duly.web.api.working import WORKING
 
 VERSION: Final = "/api/v1"
-ENDPOINTS: Final[tuple[Endpoint[Any, Any], ...]] = (
-    *JOBS,
-    *JOB,
-    *STEERING,
-    *SCHEDULES,
-    *EVENTS,
-    *CAPACITY,
-    *ASKING,
-    *DECLARING,
-    *ACCESS,
-    *WORKING,
+_ROUTERS: Final = (
+    JOBS, JOB, SCHEDULES, EVENTS, CAPACITY, ASKING, DECLARING, ACCESS, WORKING,
+)  # fmt: skip
+ENDPOINTS: Final[tuple[Endpoint[Any, Any], ...]] = tuple(
+    endpoint for router in _ROUTERS for endpoint in router.endpoints
 )

@@ -1,9 +1,10 @@
 """Schedules over HTTP: what is to run when, what became of it, and all that can be done to it."""
 
 import asyncio
-from typing import Any, Final
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import UNSET
+from msgspec import UNSET, Meta, UnsetType, field
 
 from duly.app.calls_by_name import edited_by_name, plan_named, run_with, runs_without_event
 from duly.app.schedules import added, rewound, taken_back
@@ -15,40 +16,320 @@ from duly.views.fires import FireView
 from duly.views.schedule_detail import ScheduleChangeView, schedule_changes
 from duly.views.schedules import RuleView, ScheduleView, rule_facts, schedule_moments, zone_of
 from duly.views.why import WhyView, answer_schedule
-from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.common import moment_in, said_in, since_in, when_in
-from duly.web.api.schemas.schedules import (
-    Add,
-    Backfilling,
-    HistoryQuery,
-    PauseBody,
-    PolicyFields,
-    PreviewQuery,
-    RewindBody,
-    RuleQuery,
-    RunBody,
-    ScheduleEdit,
-    ScheduleQuery,
-    SkipNext,
-    Skipped,
-    WhyQuery,
+from duly.web.api.endpoint import Nothing, Router
+from duly.web.api.fields import (
+    Body,
+    Duration,
+    Limit,
+    Said,
+    Since,
+    When,
+    moment_in,
+    said_in,
+    since_in,
+    when_in,
 )
+from duly.web.api.jobs import Arguments, Priority
 from duly.web.request import WebRequest
+
+MOST_MOMENTS = 1_000
+
+Rule: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="A cron line, a calendar expression, an interval, a moment or a recurrence.",
+        examples=["Mon..Fri 02:00 Europe/Berlin"],
+    ),
+]
+Overlap: TypeAlias = Annotated[
+    Literal["skip", "queue_one", "queue_all", "replace", "allow"],
+    Meta(description="What to do while the run before has not ended."),
+]
+Missed: TypeAlias = Annotated[
+    Literal["latest", "all", "skip"], Meta(description="What to do with moments nobody saw.")
+]
+AtMost: TypeAlias = Annotated[
+    int, Meta(ge=1, le=1_000_000, description='With missed="all": so many, the newest.')
+]
+MaxRuns: TypeAlias = Annotated[
+    int, Meta(ge=1, description="At most so many runs from now on; then it is finished.")
+]
+Late: TypeAlias = Annotated[
+    Literal["skip", "run", "hurry"], Meta(description="What to do when start_within has passed.")
+]
+Dst: TypeAlias = Annotated[
+    str, Meta(description="What clock changes do: cron, systemd, elapsed, quartz, or GAP/FOLD.")
+]
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_MOMENTS)]
+
+
+class PolicyFields(Body, frozen=True, kw_only=True):
+    """What may be said beside the rule and the task. What is left out stays, or is the default."""
+
+    zone: Annotated[
+        str | UnsetType | None, Meta(description="Of the rule, if that names none.")
+    ] = UNSET
+    overlap: Overlap | UnsetType = UNSET
+    missed: Missed | UnsetType = UNSET
+    at_most: AtMost | UnsetType = UNSET
+    spacing: Duration | UnsetType | None = UNSET
+    start_within: Duration | UnsetType | None = UNSET
+    late: Late | UnsetType = UNSET
+    dst: Dst | UnsetType = UNSET
+    exclude: Annotated[
+        str | UnsetType | None, Meta(description="A rule, or holidays(DE-BE): not then.")
+    ] = UNSET
+    jitter: Duration | UnsetType | None = UNSET
+    start: Annotated[str | UnsetType | None, Meta(description="Nothing is due before.")] = UNSET
+    end: Annotated[str | UnsetType | None, Meta(description="Nothing is due after.")] = UNSET
+    max_runs: MaxRuns | UnsetType | None = UNSET
+    queue: str | UnsetType = UNSET
+    priority: Priority | UnsetType = UNSET
+    title: str | UnsetType = UNSET
+    tags: list[str] | UnsetType = UNSET
+
+
+class Add(PolicyFields, frozen=True, kw_only=True):
+    """A new schedule: a rule, and the task that it runs."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    rule: Rule
+    task: Annotated[str, Meta(min_length=1)]
+    args: Arguments = field(default_factory=dict)
+    if_exists: Annotated[
+        Literal["error", "replace", "keep"], Meta(description="If there is one of that name.")
+    ] = "error"
+
+
+class ScheduleEdit(PolicyFields, frozen=True, kw_only=True):
+    """What is to be otherwise. Of arguments, *** is the hidden value if no other changes."""
+
+    rule: Rule | UnsetType = UNSET
+    args: Arguments | UnsetType = UNSET
+
+
+class ScheduleQuery(Body, frozen=True):
+    """Which schedules, and how many."""
+
+    filter: Annotated[
+        str, Meta(description="As state:paused owner:code start:event nightly. Empty: all.")
+    ] = ""
+    after: Annotated[str, Meta(description="Behind this name: the `next` of the part before.")] = ""
+    limit: Limit = 100
+
+
+class PauseBody(Body, frozen=True):
+    """How long, and why."""
+
+    until: When | None = None
+    note: str = ""
+    catch_up: Annotated[
+        bool, Meta(description="Treat what is due meanwhile as missed, instead of skipping it.")
+    ] = False
+
+
+class SkipNext(Body, frozen=True):
+    """How many moments are left out."""
+
+    count: Annotated[int, Meta(ge=1, le=100)] = 1
+
+
+class RewindBody(Body, frozen=True):
+    """From when runs are decided again; runs that were fired are not fired twice."""
+
+    to: Annotated[Since | None, Meta(description="null: go on from now.")] = None
+
+
+class RunBody(Body, frozen=True):
+    """Other arguments than the schedule has.
+
+    With them, a job of the schedule's task is enqueued beside the schedule, whatever still runs.
+    """
+
+    args: Arguments | None = None
+
+
+class Backfilling(Body, frozen=True):
+    """Which moments that have passed are run now: from `start` up to, and not with, `end`."""
+
+    start: Annotated[str, Meta(examples=["2026-03-05T00:00:00Z"])]
+    end: Annotated[str, Meta(examples=["2026-03-06T00:00:00Z"])]
+    dry_run: Annotated[bool, Meta(description="Say what would be done.")] = False
+    again: Annotated[bool, Meta(description="Also those that have run.")] = False
+
+
+class HistoryQuery(Body, frozen=True):
+    """Which due moments."""
+
+    since: Since | None = None
+    until: Annotated[Since | None, Meta(description="Before then: the `next` of a part.")] = None
+    limit: Limit = 100
+
+
+class PreviewQuery(Body, frozen=True):
+    """How many moments."""
+
+    count: Count = 10
+
+
+class WhyQuery(Body, frozen=True):
+    """Which moment; without any, the last."""
+
+    at: Annotated[
+        str | None,
+        Meta(description="A time, as 02:00, yesterday 02:00 or 2026-03-05T02:00:00Z."),
+    ] = None
+
+
+class RuleQuery(Body, frozen=True):
+    """A rule that somebody thinks about."""
+
+    rule: Rule
+    zone: str | None = None
+    count: Count = 10
+    dst: Dst = "cron"
+
+
+class Skipped(Said, frozen=True):
+    """The moments that were skipped, or taken back."""
+
+    moments: list[datetime]
+
 
 _WORDS: Final = tuple(PolicyFields.__struct_fields__)
 
 
+SCHEDULES: Final = Router("schedules")
+
+
+@SCHEDULES(
+    "POST /schedules/{name:path}/pause",
+    "operator",
+    say=lambda found: f"{found.name} is paused.",
+    example={"until": "2h", "note": "the disk is full"},
+)
+async def pause(request: WebRequest, body: PauseBody) -> ScheduleView:
+    """Run nothing, until a time or until it is resumed."""
+    until = when_in("until", body.until, zone=await zone_here(request))
+    found = await request.app.schedules.apause(
+        request.name("name"), until=until, note=body.note, catch_up=body.catch_up
+    )
+    return ScheduleView.of(found)
+
+
+@SCHEDULES(
+    "POST /schedules/{name:path}/resume",
+    "operator",
+    say=lambda found: f"{found.name} is resumed.",
+)
+async def resume(request: WebRequest, _: Nothing) -> ScheduleView:
+    """Run again, from now on."""
+    return ScheduleView.of(await request.app.schedules.aresume(request.name("name")))
+
+
+@SCHEDULES(
+    "POST /schedules/{name:path}/skip-next",
+    "operator",
+    say=lambda found: (
+        f"Skipped {_listed(found)}." if found.moments else "No moment ahead can be skipped."
+    ),
+    example={"count": 1},
+)
+async def skip_next(request: WebRequest, body: SkipNext) -> Skipped:
+    """Leave the next moments out."""
+    return Skipped(
+        moments=await request.app.schedules.askip_next(request.name("name"), count=body.count)
+    )
+
+
+@SCHEDULES(
+    "POST /schedules/{name:path}/unskip",
+    "operator",
+    say=lambda found: (
+        f"{_listed(found)} will run again." if found.moments else "No moment ahead is skipped."
+    ),
+)
+async def unskip(request: WebRequest, _: Nothing) -> Skipped:
+    """Take back every moment ahead that was skipped in advance."""
+    return Skipped(moments=await request.app.schedules.aunskip(request.name("name")))
+
+
+@SCHEDULES(
+    "POST /schedules/{name:path}/run",
+    "operator",
+    say=lambda found: (
+        f"Job {found.job_id} is enqueued."
+        if found.job_id is not None
+        else f"It was not run: {found.reason}."
+    ),
+)
+async def run(request: WebRequest, body: RunBody) -> FireView:
+    """Run it once, now, under its own overlap policy."""
+    name = request.name("name")
+    args, registry = body.args, request.app.registry
+    if args is None and not await request.app.ask(runs_without_event, registry, name):
+        return FireView.of(await request.app.schedules.arun(name))
+    return FireView.of(await request.app.ask(run_with, registry, name, args or {}))
+
+
+@SCHEDULES(
+    "POST /schedules/{name:path}/backfill",
+    "operator",
+    say=lambda found: f"{len(found.queued):,} {'would be' if found.dry_run else 'are'} queued.",
+    example={
+        "start": "2026-03-05T00:00:00Z",
+        "end": "2026-03-06T00:00:00Z",
+        "dry_run": True,
+    },
+)
+async def backfill(request: WebRequest, body: Backfilling) -> Backfill:
+    """Run moments that have passed: all of them are queued, or none."""
+    zone = await zone_here(request)
+    return await request.app.schedules.abackfill(
+        request.name("name"),
+        moment_in("start", body.start, zone=zone),
+        moment_in("end", body.end, zone=zone),
+        dry_run=body.dry_run,
+        again=body.again,
+    )
+
+
+@SCHEDULES(
+    "POST /schedules/{name:path}/rewind", "admin", say=lambda found: f"{found.name} is rewound."
+)
+async def rewind(request: WebRequest, body: RewindBody) -> ScheduleView:
+    """Set its cursor back, after the database's clock was ahead; nothing runs twice."""
+    to = since_in("to", body.to, now(), zone=await zone_here(request))
+    return ScheduleView.of(await request.app.ask(rewound, request.name("name"), to=to))
+
+
+@SCHEDULES(
+    "POST /schedules/{name:path}/take-back",
+    "operator",
+    say=lambda found: f"{found.name} is as the code says.",
+)
+async def take_back(request: WebRequest, _: Nothing) -> ScheduleView:
+    """Undo what people have edited of a schedule that code declares."""
+    return ScheduleView.of(await request.app.ask(taken_back, request.name("name")))
+
+
+@SCHEDULES("GET /schedules", "viewer")
 async def schedules(request: WebRequest, query: ScheduleQuery) -> Listed[ScheduleView]:
+    """Schedules that match, by name."""
     found = await request.app.schedules.alist(query.filter, after=query.after, limit=query.limit)
     after = found[-1].name if len(found) == query.limit else None
     return Listed(items=[ScheduleView.of(one) for one in found], next=after)
 
 
-async def schedule(request: WebRequest, _: Nothing) -> ScheduleView:
-    return ScheduleView.of(await request.app.schedules.aget(request.name("name")))
-
-
+@SCHEDULES(
+    "POST /schedules",
+    "operator",
+    status=201,
+    say=lambda found: f"{found.name} is scheduled.",
+    example={"name": "nightly", "rule": "02:00 Europe/Berlin", "task": "report"},
+)
 async def add(request: WebRequest, body: Add) -> ScheduleView:
+    """Remember a schedule; its first moment is after now."""
     words = _words(body, request.app.backend.zone)
     plan = await asyncio.to_thread(
         plan_named,
@@ -64,7 +345,54 @@ async def add(request: WebRequest, body: Add) -> ScheduleView:
     return ScheduleView.of(await request.app.ask(added, plan, body.if_exists))
 
 
+@SCHEDULES("GET /schedules/{name:path}/history", "viewer")
+async def history(request: WebRequest, query: HistoryQuery) -> Listed[FireView]:
+    """What became of its due moments, the newest first.
+
+    For what is older, ask again with `until` as the `next` of this part.
+    """
+    found = await request.app.schedules.ahistory(
+        request.name("name"),
+        since=since_in("since", query.since, now()),
+        until=since_in("until", query.until, now()),
+        limit=query.limit,
+    )
+    after = found[-1].due_at.isoformat() if len(found) == query.limit else None
+    return Listed(items=[FireView.of(fire) for fire in found], next=after)
+
+
+@SCHEDULES("GET /schedules/{name:path}/preview", "viewer")
+async def preview(request: WebRequest, query: PreviewQuery) -> RuleView:
+    """Its next moments, if nothing changes."""
+    return await request.app.ask(schedule_moments, request.name("name"), count=query.count)
+
+
+@SCHEDULES("GET /schedules/{name:path}/why", "viewer")
+async def why(request: WebRequest, query: WhyQuery) -> WhyView:
+    """What became of a due moment, and why."""
+    return await request.app.ask(answer_schedule, request.name("name"), query.at)
+
+
+@SCHEDULES("GET /schedules/{name:path}/changes", "viewer")
+async def changed(request: WebRequest, _: Nothing) -> Listed[ScheduleChangeView]:
+    """Who changed it, and what."""
+    return Listed(items=await request.app.ask(schedule_changes, request.name("name")))
+
+
+@SCHEDULES("GET /schedules/{name:path}", "viewer")
+async def schedule(request: WebRequest, _: Nothing) -> ScheduleView:
+    """A schedule, and where it stands."""
+    return ScheduleView.of(await request.app.schedules.aget(request.name("name")))
+
+
+@SCHEDULES(
+    "PATCH /schedules/{name:path}",
+    "operator",
+    say=lambda found: f"{found.name} is changed.",
+    example={"rule": "03:00 Europe/Berlin", "start_within": "4h"},
+)
 async def edit(request: WebRequest, body: ScheduleEdit) -> ScheduleView:
+    """Change what is said, and nothing else; no moment becomes missed by it."""
     found = await request.app.ask(
         edited_by_name,
         request.app.registry,
@@ -76,34 +404,17 @@ async def edit(request: WebRequest, body: ScheduleEdit) -> ScheduleView:
     return ScheduleView.of(found)
 
 
+@SCHEDULES(
+    "DELETE /schedules/{name:path}", "operator", say=lambda _: "Removed.", leads_to="/schedules"
+)
 async def remove(request: WebRequest, _: Nothing) -> None:
+    """Forget the schedule; its jobs stay."""
     await request.app.schedules.aremove(request.name("name"))
 
 
-async def history(request: WebRequest, query: HistoryQuery) -> Listed[FireView]:
-    found = await request.app.schedules.ahistory(
-        request.name("name"),
-        since=since_in("since", query.since, now()),
-        until=since_in("until", query.until, now()),
-        limit=query.limit,
-    )
-    after = found[-1].due_at.isoformat() if len(found) == query.limit else None
-    return Listed(items=[FireView.of(fire) for fire in found], next=after)
-
-
-async def preview(request: WebRequest, query: PreviewQuery) -> RuleView:
-    return await request.app.ask(schedule_moments, request.name("name"), count=query.count)
-
-
-async def why(request: WebRequest, query: WhyQuery) -> WhyView:
-    return await request.app.ask(answer_schedule, request.name("name"), query.at)
-
-
-async def changed(request: WebRequest, _: Nothing) -> Listed[ScheduleChangeView]:
-    return Listed(items=await request.app.ask(schedule_changes, request.name("name")))
-
-
+@SCHEDULES("GET /rules/next", "viewer")
 async def next_moments(request: WebRequest, query: RuleQuery) -> RuleView:
+    """What a rule means, when it is due, and what clock changes will do to it."""
     zone = query.zone or request.app.backend.zone
     return await request.app.ask(
         rule_facts, query.rule, zone=zone, dst=query.dst, count=query.count
@@ -126,268 +437,6 @@ async def zone_here(request: WebRequest) -> str | None:
     return await request.app.ask(zone_of, request.name("name")) or request.app.backend.zone
 
 
-SCHEDULES: Final = (
-    Endpoint(
-        method="GET",
-        path="/schedules",
-        role="viewer",
-        run=schedules,
-        summary="Schedules that match, by name",
-        tag="schedules",
-        body=ScheduleQuery,
-        answer=Listed[ScheduleView],
-    ),
-    Endpoint(
-        method="POST",
-        path="/schedules",
-        role="operator",
-        run=add,
-        summary="Remember a schedule; its first moment is after now",
-        tag="schedules",
-        body=Add,
-        answer=ScheduleView,
-        status=201,
-        say=lambda found: f"{found.name} is scheduled.",
-        example={"name": "nightly", "rule": "02:00 Europe/Berlin", "task": "report"},
-    ),
-    Endpoint(
-        method="GET",
-        path="/schedules/{name:path}/history",
-        role="viewer",
-        run=history,
-        summary="What became of its due moments, the newest first",
-        tag="schedules",
-        body=HistoryQuery,
-        answer=Listed[FireView],
-        about="For what is older, ask again with `until` as the `next` of this part.",
-    ),
-    Endpoint(
-        method="GET",
-        path="/schedules/{name:path}/preview",
-        role="viewer",
-        run=preview,
-        summary="Its next moments, if nothing changes",
-        tag="schedules",
-        body=PreviewQuery,
-        answer=RuleView,
-    ),
-    Endpoint(
-        method="GET",
-        path="/schedules/{name:path}/why",
-        role="viewer",
-        run=why,
-        summary="What became of a due moment, and why",
-        tag="schedules",
-        body=WhyQuery,
-        answer=WhyView,
-    ),
-    Endpoint(
-        method="GET",
-        path="/schedules/{name:path}/changes",
-        role="viewer",
-        run=changed,
-        summary="Who changed it, and what",
-        tag="schedules",
-        answer=Listed[ScheduleChangeView],
-    ),
-    Endpoint(
-        method="GET",
-        path="/schedules/{name:path}",
-        role="viewer",
-        run=schedule,
-        summary="A schedule, and where it stands",
-        tag="schedules",
-        answer=ScheduleView,
-    ),
-    Endpoint(
-        method="PATCH",
-        path="/schedules/{name:path}",
-        role="operator",
-        run=edit,
-        summary="Change what is said, and nothing else; no moment becomes missed by it",
-        tag="schedules",
-        body=ScheduleEdit,
-        answer=ScheduleView,
-        say=lambda found: f"{found.name} is changed.",
-        example={"rule": "03:00 Europe/Berlin", "start_within": "4h"},
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/schedules/{name:path}",
-        role="operator",
-        run=remove,
-        summary="Forget the schedule; its jobs stay",
-        tag="schedules",
-        say=lambda _: "Removed.",
-        leads_to="/schedules",
-    ),
-    Endpoint(
-        method="GET",
-        path="/rules/next",
-        role="viewer",
-        run=next_moments,
-        summary="What a rule means, when it is due, and what clock changes will do to it",
-        tag="schedules",
-        body=RuleQuery,
-        answer=RuleView,
-    ),
-)
-
-
-async def pause(request: WebRequest, body: PauseBody) -> ScheduleView:
-    until = when_in("until", body.until, zone=await zone_here(request))
-    found = await request.app.schedules.apause(
-        request.name("name"), until=until, note=body.note, catch_up=body.catch_up
-    )
-    return ScheduleView.of(found)
-
-
-async def resume(request: WebRequest, _: Nothing) -> ScheduleView:
-    return ScheduleView.of(await request.app.schedules.aresume(request.name("name")))
-
-
-async def skip_next(request: WebRequest, body: SkipNext) -> Skipped:
-    return Skipped(
-        moments=await request.app.schedules.askip_next(request.name("name"), count=body.count)
-    )
-
-
-async def unskip(request: WebRequest, _: Nothing) -> Skipped:
-    return Skipped(moments=await request.app.schedules.aunskip(request.name("name")))
-
-
-async def run(request: WebRequest, body: RunBody) -> FireView:
-    name = request.name("name")
-    args, registry = body.args, request.app.registry
-    if args is None and not await request.app.ask(runs_without_event, registry, name):
-        return FireView.of(await request.app.schedules.arun(name))
-    return FireView.of(await request.app.ask(run_with, registry, name, args or {}))
-
-
-async def backfill(request: WebRequest, body: Backfilling) -> Backfill:
-    zone = await zone_here(request)
-    return await request.app.schedules.abackfill(
-        request.name("name"),
-        moment_in("start", body.start, zone=zone),
-        moment_in("end", body.end, zone=zone),
-        dry_run=body.dry_run,
-        again=body.again,
-    )
-
-
-async def rewind(request: WebRequest, body: RewindBody) -> ScheduleView:
-    to = since_in("to", body.to, now(), zone=await zone_here(request))
-    return ScheduleView.of(await request.app.ask(rewound, request.name("name"), to=to))
-
-
-async def take_back(request: WebRequest, _: Nothing) -> ScheduleView:
-    return ScheduleView.of(await request.app.ask(taken_back, request.name("name")))
-
-
 def _listed(found: Skipped) -> str:
     first = f"{found.moments[0]:%Y-%m-%d %H:%M} UTC"
     return first if len(found.moments) == 1 else f"{len(found.moments)} moments from {first}"
-
-
-STEERING: Final = (
-    Endpoint(
-        method="POST",
-        path="/schedules/{name:path}/pause",
-        role="operator",
-        run=pause,
-        summary="Run nothing, until a time or until it is resumed",
-        tag="schedules",
-        body=PauseBody,
-        answer=ScheduleView,
-        say=lambda found: f"{found.name} is paused.",
-        example={"until": "2h", "note": "the disk is full"},
-    ),
-    Endpoint(
-        method="POST",
-        path="/schedules/{name:path}/resume",
-        role="operator",
-        run=resume,
-        summary="Run again, from now on",
-        tag="schedules",
-        answer=ScheduleView,
-        say=lambda found: f"{found.name} is resumed.",
-    ),
-    Endpoint(
-        method="POST",
-        path="/schedules/{name:path}/skip-next",
-        role="operator",
-        run=skip_next,
-        summary="Leave the next moments out",
-        tag="schedules",
-        body=SkipNext,
-        answer=Skipped,
-        say=lambda found: (
-            f"Skipped {_listed(found)}." if found.moments else "No moment ahead can be skipped."
-        ),
-        example={"count": 1},
-    ),
-    Endpoint(
-        method="POST",
-        path="/schedules/{name:path}/unskip",
-        role="operator",
-        run=unskip,
-        summary="Take back every moment ahead that was skipped in advance",
-        tag="schedules",
-        answer=Skipped,
-        say=lambda found: (
-            f"{_listed(found)} will run again." if found.moments else "No moment ahead is skipped."
-        ),
-    ),
-    Endpoint(
-        method="POST",
-        path="/schedules/{name:path}/run",
-        role="operator",
-        run=run,
-        summary="Run it once, now, under its own overlap policy",
-        tag="schedules",
-        body=RunBody,
-        answer=FireView,
-        say=lambda found: (
-            f"Job {found.job_id} is enqueued."
-            if found.job_id is not None
-            else f"It was not run: {found.reason}."
-        ),
-    ),
-    Endpoint(
-        method="POST",
-        path="/schedules/{name:path}/backfill",
-        role="operator",
-        run=backfill,
-        summary="Run moments that have passed: all of them are queued, or none",
-        tag="schedules",
-        body=Backfilling,
-        answer=Backfill,
-        say=lambda found: f"{len(found.queued):,} {'would be' if found.dry_run else 'are'} queued.",
-        example={
-            "start": "2026-03-05T00:00:00Z",
-            "end": "2026-03-06T00:00:00Z",
-            "dry_run": True,
-        },
-    ),
-    Endpoint(
-        method="POST",
-        path="/schedules/{name:path}/rewind",
-        role="admin",
-        run=rewind,
-        summary="Set its cursor back, after the database's clock was ahead; nothing runs twice",
-        tag="schedules",
-        body=RewindBody,
-        answer=ScheduleView,
-        say=lambda found: f"{found.name} is rewound.",
-    ),
-    Endpoint(
-        method="POST",
-        path="/schedules/{name:path}/take-back",
-        role="operator",
-        run=take_back,
-        summary="Undo what people have edited of a schedule that code declares",
-        tag="schedules",
-        answer=ScheduleView,
-        say=lambda found: f"{found.name} is as the code says.",
-    ),
-)

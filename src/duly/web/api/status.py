@@ -1,33 +1,74 @@
 """Status, doctor and settings over HTTP."""
 
-from typing import Final
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta
 
 from duly.doctor.examination import Checkup
 from duly.errors import StoreUnavailable
+from duly.policy.redaction import redacted
 from duly.settings.settings import keys
 from duly.views import Listed
 from duly.views.today import TodayView
 from duly.views.today import status as look
-from duly.web.api.endpoint import Endpoint, Nothing
-from duly.web.api.schemas.status import Doctor, FindingView, Setting
+from duly.web.api.endpoint import Nothing, Router
+from duly.web.api.fields import Said
 from duly.web.request import WebRequest
 
 
+class FindingView(Said, frozen=True):
+    """What one check came to."""
+
+    check: str
+    level: Literal["ok", "warning", "problem"]
+    said: str
+    fix: Annotated[str | None, Meta(description="What helps.")]
+
+
+class Doctor(Said, frozen=True):
+    """What is around the store."""
+
+    ok: Annotated[bool, Meta(description="No check found a problem.")]
+    findings: list[FindingView]
+
+
+class Setting(Said, frozen=True):
+    """A setting of the web process, and where its value comes from."""
+
+    name: str
+    value: Any
+    origin: str
+    about: str
+
+
+ASKING: Final = Router("asking")
+
+
+@ASKING("GET /status", "viewer")
 async def status(request: WebRequest, _: Nothing) -> TodayView:
+    """Whether all runs since yesterday were OK, and what needs attention."""
     zone = request.app.backend.zone or "UTC"
     return TodayView.of(await request.app.ask(look, zone=zone), zone)
 
 
+@ASKING("GET /doctor", "admin")
 async def doctor(request: WebRequest, _: Nothing) -> Doctor:
+    """What is around the store, and what helps."""
     found = await _checkup(request)
     if found.trouble:
         raise StoreUnavailable(found.trouble)
     return Doctor(
-        ok=not found.count("problem"), findings=[FindingView.of(one) for one in found.findings]
+        ok=not found.count("problem"),
+        findings=[
+            FindingView.of(one, said=redacted(one.said), fix=redacted(one.fix) or None)
+            for one in found.findings
+        ],
     )
 
 
+@ASKING("GET /settings", "admin")
 async def settings(request: WebRequest, _: Nothing) -> Listed[Setting]:
+    """Every setting of the web process, its value and where that comes from."""
     there = request.app.backend.settings
     return Listed(
         items=[
@@ -42,34 +83,3 @@ async def _checkup(request: WebRequest) -> Checkup:
     while (found := await request.app.ask(request.app.backend.rounds.look)) is None:
         pass
     return found
-
-
-ASKING: Final = (
-    Endpoint(
-        method="GET",
-        path="/status",
-        role="viewer",
-        run=status,
-        summary="Whether all runs since yesterday were OK, and what needs attention",
-        tag="asking",
-        answer=TodayView,
-    ),
-    Endpoint(
-        method="GET",
-        path="/doctor",
-        role="admin",
-        run=doctor,
-        summary="What is around the store, and what helps",
-        tag="asking",
-        answer=Doctor,
-    ),
-    Endpoint(
-        method="GET",
-        path="/settings",
-        role="admin",
-        run=settings,
-        summary="Every setting of the web process, its value and where that comes from",
-        tag="asking",
-        answer=Listed[Setting],
-    ),
-)

@@ -6,123 +6,300 @@ for a worker that is native.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from datetime import datetime
+from functools import wraps
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from duly.app.web_backend import UserApp
-from duly.runtime.http_workers import FencedJob, HttpWorkers, ReportedLine
-from duly.web.api.endpoint import Endpoint
-from duly.web.api.schemas.working import (
-    Claim,
-    ClaimedWork,
-    Finish,
-    FinishAnswer,
-    Given,
-    HeldJobs,
-    Log,
-    ProgressReport,
-    Register,
-    Registered,
-    Renewed,
-    WorkerNumber,
+from duly.model.claimed import Claimed
+from duly.model.outcome import Outcome, Returned, Stopped
+from duly.model.worker import Order
+from duly.runtime.http_workers import (
+    FencedJob,
+    HttpWorkers,
+    Registration,
+    ReportedLine,
+    ReportedOutcome,
+    failed,
+    succeeded,
 )
+from duly.web.api.endpoint import Router
+from duly.web.api.fields import Body, Duration, JobId, Number, Said
 from duly.web.request import WebRequest
 
-TAG: Final = "work"
+Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
+Fence: TypeAlias = Annotated[
+    int, Meta(ge=0, le=2**63 - 1, description="The number that came with the job.")
+]
+Told: TypeAlias = Annotated[
+    Order,
+    Meta(
+        description="run; drain: take nothing more; stop: end when what runs has ended; "
+        "kill: give back what runs, and end."
+    ),
+]
+
+
+class Register(Body, frozen=True):
+    """The name of an HTTP worker, its tasks, queues and slots."""
+
+    name: Annotated[str, Meta(min_length=1, description="For people: two may have the same.")]
+    tasks: Annotated[tuple[str, ...], Meta(min_length=1, description="The tasks that it knows.")]
+    queues: tuple[str, ...] = ("default",)
+    slots: Annotated[int, Meta(description="How many jobs it runs at once, at most.")] = 1
+    lease: Annotated[
+        str, Meta(description="How long it may be silent until others get its jobs.")
+    ] = "60s"
+    resources: Annotated[dict[str, int], Meta(description="What it has for tasks with needs.")] = (
+        msgspec.field(default_factory=dict)
+    )
+
+    def wanted(self) -> Registration:
+        return Registration(**msgspec.structs.asdict(self))
+
+
+class Registered(Said, frozen=True):
+    worker: Annotated[int, Meta(description="To be shown with everything it says.")]
+    lease_until: datetime
+
+
+class WorkerNumber(Body, frozen=True):
+    """Which worker asks: the number that it was given when it registered."""
+
+    worker: Number
+
+
+class Renewed(Said, frozen=True):
+    """The order to a worker: go on, finish its jobs, or stop."""
+
+    lease_until: datetime
+    order: Told
+    slots: Annotated[int, Meta(description="How many jobs it may run at once.")]
+    jobs: Annotated[list[int], Meta(description="What it runs, as the store has it.")]
+    cancel: Annotated[dict[str, str], Meta(description="Jobs to be stopped, and why.")]
+
+
+class Claim(WorkerNumber, frozen=True):
+    """How many jobs to take, and how long to wait until there is one."""
+
+    limit: Annotated[int, Meta(description="1 to 100.")] = 1
+    wait: Duration = "0s"
+
+
+class ClaimedWork(Said, frozen=True):
+    """A job to be run."""
+
+    id: int
+    fence: Annotated[int, Meta(description="To be shown with all that is said about the job.")]
+    task: str
+    args: Annotated[msgspec.Raw, Meta(description="As they were given: nothing is hidden.")]
+    attempt: Annotated[int, Meta(description="The first is 1.")]
+    queue: str
+    due_at: datetime
+    deadline: Annotated[datetime | None, Meta(description="By when it had to start.")]
+    timeout_seconds: Annotated[
+        float | None, Meta(description="After so long its worker is to stop it.")
+    ]
+    title: str
+    key: str | None
+    tenant: str
+    schedule: str | None
+
+    @classmethod
+    def claimed(cls, claimed: Claimed) -> "ClaimedWork":
+        timeout = claimed.terms.timeout
+        return cls.of(
+            claimed.job,
+            args=msgspec.Raw(claimed.job.args.encode()),
+            timeout_seconds=None if timeout is None else timeout.total_seconds(),
+            schedule=claimed.schedule,
+        )
+
+
+class Given(Said, frozen=True):
+    """The claimed jobs, and the order to the worker."""
+
+    order: Told
+    jobs: list[ClaimedWork]
+
+
+class HeldJobs(Said, frozen=True):
+    """The jobs that the worker has claimed."""
+
+    jobs: list[ClaimedWork]
+
+
+class DoneJob(Body, frozen=True):
+    """A job that succeeded."""
+
+    id: JobId
+    fence: Fence
+    result: Any = None
+
+
+class FailedJob(Body, frozen=True):
+    """It failed; whether it is tried again, its own retry decides, unless this says otherwise."""
+
+    id: JobId
+    fence: Fence
+    error: Annotated[str, Meta(examples=["ConnectionError: nobody answers"])]
+    traceback: str = ""
+    retry: Annotated[
+        bool | str,
+        Meta(description="false: it would fail again; a length of time: not before that."),
+    ] = True
+
+
+class StoppedJob(Body, frozen=True):
+    """It was stopped, or is given back."""
+
+    id: JobId
+    fence: Fence
+    reason: str = ""
+
+
+class Finish(WorkerNumber, frozen=True):
+    """What became of jobs."""
+
+    done: tuple[DoneJob, ...] = ()
+    failed: tuple[FailedJob, ...] = ()
+    cancelled: Annotated[
+        tuple[StoppedJob, ...], Meta(description="Without a reason: the one it was asked with.")
+    ] = ()
+    given_back: Annotated[
+        tuple[StoppedJob, ...],
+        Meta(description="Not begun, or left off because the worker stops: others run them."),
+    ] = ()
+
+    def endings(self) -> list[ReportedOutcome]:
+        return [
+            *(ReportedOutcome(one.id, one.fence, succeeded(one.result)) for one in self.done),
+            *(ReportedOutcome(one.id, one.fence, _failed(one)) for one in self.failed),
+            *(ReportedOutcome(one.id, one.fence, Stopped(one.reason)) for one in self.cancelled),
+            *(
+                ReportedOutcome(
+                    one.id, one.fence, Returned(one.reason or "given back by its worker")
+                )
+                for one in self.given_back
+            ),
+        ]
+
+
+class RefusedJob(Said, frozen=True):
+    id: int
+    why: str
+
+
+class FinishAnswer(Said, frozen=True):
+    """Which were written, now or before, and which are not the worker's any more."""
+
+    kept: list[int]
+    refused: list[RefusedJob]
+
+
+class LineSaid(Body, frozen=True):
+    text: str
+    level: str = "info"
+    at: Annotated[Moment | None, Meta(description="null: now.")] = None
+
+
+class Log(WorkerNumber, frozen=True):
+    """Lines of the log of a job."""
+
+    id: JobId
+    fence: Fence
+    lines: tuple[LineSaid, ...]
+
+
+class ProgressReport(WorkerNumber, frozen=True):
+    """How far a job is."""
+
+    id: JobId
+    fence: Fence
+    percent: float
+    message: str = ""
+
+
+def _failed(one: FailedJob) -> Outcome:
+    return failed(one.error, traceback=one.traceback, retry=one.retry)
+
 
 B = TypeVar("B")
 A = TypeVar("A")
+Handler: TypeAlias = Callable[[HttpWorkers, UserApp, B], Awaitable[A]]
 
 
+WORKING: Final = Router("work")
+
+
+def _endpoint(name: str) -> Callable[[Handler[B, A]], Handler[B, A]]:
+    """Declare an endpoint for workers, which gets the HTTP workers of this process."""
+
+    def declare(run: Handler[B, A]) -> Handler[B, A]:
+        @WORKING(f"POST /{WORKING.tag}/{name}", "operator")
+        @wraps(run)
+        async def ran(request: WebRequest, said: B) -> A:
+            return await run(await request.app.backend.http_workers(), request.app, said)
+
+        return run
+
+    return declare
+
+
+@_endpoint("register")
 async def register(workers: HttpWorkers, app: UserApp, body: Register) -> Registered:
+    """Begin a worker, and its lease."""
     return Registered.of(await workers.register(body.wanted(), holder=app.holder))
 
 
+@_endpoint("renew")
 async def renew(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> Renewed:
-    return Renewed.of(await workers.renew(body.worker, holder=app.holder))
+    """Prolong the lease, and hear what is to be done."""
+    heard = await workers.renew(body.worker, holder=app.holder)
+    return Renewed.of(heard, cancel={str(number): why for number, why in heard.cancel.items()})
 
 
+@_endpoint("claim")
 async def claim(workers: HttpWorkers, app: UserApp, body: Claim) -> Given:
+    """Take jobs to run, or wait for some."""
     brought = await workers.claim(body.worker, holder=app.holder, limit=body.limit, wait=body.wait)
-    return Given(order=brought.order, jobs=[ClaimedWork.of(job) for job in brought.jobs])
+    return Given(order=brought.order, jobs=[ClaimedWork.claimed(job) for job in brought.jobs])
 
 
+@_endpoint("held")
 async def held(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> HeldJobs:
+    """What it runs: after an answer that was lost."""
     jobs = await workers.held(body.worker, holder=app.holder)
-    return HeldJobs(jobs=[ClaimedWork.of(job) for job in jobs])
+    return HeldJobs(jobs=[ClaimedWork.claimed(job) for job in jobs])
 
 
+@_endpoint("finish")
 async def finished(workers: HttpWorkers, app: UserApp, body: Finish) -> FinishAnswer:
-    """The audit log names the user who reports the outcomes."""
+    """Say what became of jobs."""
+    # The audit log names the user who reports the outcomes.
     report = await app.ask(workers.finish, body.worker, body.endings(), holder=app.holder)
-    return FinishAnswer.of(report)
+    refused = [RefusedJob.of(one) for one in report.refused]
+    return FinishAnswer(kept=sorted(report.kept), refused=refused)
 
 
+@_endpoint("log")
 async def log(workers: HttpWorkers, app: UserApp, body: Log) -> None:
+    """Write lines into the log of a job."""
     lines = [ReportedLine(line.text, line.level, line.at) for line in body.lines]
     await workers.log(FencedJob(body.worker, body.id, body.fence), lines, holder=app.holder)
 
 
+@_endpoint("progress")
 async def progress(workers: HttpWorkers, app: UserApp, body: ProgressReport) -> None:
+    """Say how far a job is."""
     job = FencedJob(body.worker, body.id, body.fence)
     await workers.progress(job, body.percent, message=body.message, holder=app.holder)
 
 
+@_endpoint("end")
 async def end(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> None:
+    """End a worker: others get what it still held."""
     await workers.end(body.worker, holder=app.holder)
-
-
-def _endpoint(
-    name: str,
-    run: Callable[[HttpWorkers, UserApp, B], Awaitable[A]],
-    *,
-    body: type[B],
-    answer: type[A] | None = None,
-    summary: str,
-) -> Endpoint[B, A]:
-    async def ran(request: WebRequest, said: B) -> A:
-        return await run(await request.app.backend.http_workers(), request.app, said)
-
-    return Endpoint(
-        method="POST",
-        path=f"/{TAG}/{name}",
-        role="operator",
-        run=ran,
-        summary=summary,
-        tag=TAG,
-        body=body,
-        answer=answer,
-    )
-
-
-WORKING: Final = (
-    _endpoint(
-        "register",
-        register,
-        body=Register,
-        answer=Registered,
-        summary="Begin a worker, and its lease",
-    ),
-    _endpoint(
-        "renew",
-        renew,
-        body=WorkerNumber,
-        answer=Renewed,
-        summary="Prolong the lease, and hear what is to be done",
-    ),
-    _endpoint(
-        "claim", claim, body=Claim, answer=Given, summary="Take jobs to run, or wait for some"
-    ),
-    _endpoint(
-        "held",
-        held,
-        body=WorkerNumber,
-        answer=HeldJobs,
-        summary="What it runs: after an answer that was lost",
-    ),
-    _endpoint(
-        "finish", finished, body=Finish, answer=FinishAnswer, summary="Say what became of jobs"
-    ),
-    _endpoint("log", log, body=Log, summary="Write lines into the log of a job"),
-    _endpoint("progress", progress, body=ProgressReport, summary="Say how far a job is"),
-    _endpoint("end", end, body=WorkerNumber, summary="End a worker: others get what it still held"),
-)

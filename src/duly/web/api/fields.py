@@ -1,7 +1,11 @@
-"""What requests of all nouns share: moments, durations and filters as they are written."""
+"""The fields that requests of all nouns share, and the bases of bodies and answers.
+
+A body refuses fields that it does not know; a field that is left out is not the same as one that is
+null. Moments are RFC 3339, durations texts such as ``5m``.
+"""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -51,6 +55,12 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
     """The base of responses."""
+
+    @classmethod
+    def of(cls, value: object, **fields: Any) -> Self:
+        """Return the response with the attributes of a value, and other ``fields``."""
+        names = (name for name in cls.__struct_fields__ if name not in fields)
+        return msgspec.convert({name: getattr(value, name) for name in names} | fields, cls)
 
 
 def said_in(body: msgspec.Struct, *names: str) -> dict[str, Any]:
