@@ -3,7 +3,9 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextvars import ContextVar
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -13,7 +15,7 @@ from duly.clock import sleep
 from duly.engine.capacity import CompletionRate
 from duly.engine.execution import Execution, StopReason
 from duly.engine.executors import LoopTimers, OnEnd
-from duly.engine.executors.in_process import CoroutineExecutor
+from duly.engine.executors.in_process import ROW_SECONDS, CoroutineExecutor
 from duly.errors import Permanent, RetryAfter
 from duly.events import JobEnded, JobStarted, JobStuck, TimeoutIgnored
 from duly.model.outcome import Raised, Succeeded
@@ -27,6 +29,7 @@ from duly.store.values import Settlement
 from tests.engine.workshop import Bench, Task, memory_store, until, until_cancelled
 
 SOON = timedelta(seconds=0.05)
+COLOUR = ContextVar("colour", default="as it was")
 Make = Callable[..., Bench]
 
 
@@ -541,3 +544,105 @@ async def test_a_job_that_crashed_before_is_a_suspect_while_it_is_here(make: Mak
     bench.runner.stop_all(StopReason.INTERRUPTED)
     await until(lambda: bench.runner.running == {})
     assert [*seen, bench.runner.has_suspect] == [False, True, False]
+
+
+# Coroutines that never wait run in a row, in one task.
+
+
+async def test_jobs_that_never_wait_share_a_task_and_one_that_waits_has_its_own(
+    make: Make,
+) -> None:
+    tasks: dict[str, set[object]] = {"brief": set(), "slow": set()}
+
+    async def brief() -> None:
+        tasks["brief"].add(asyncio.current_task())
+
+    async def slow() -> None:
+        tasks["slow"].add(asyncio.current_task())
+        await sleep(0)
+        tasks["slow"].add(asyncio.current_task())
+
+    bench = make(brief, slow)
+    await bench.run(*["brief"] * 10)
+    assert len(tasks["brief"]) == 1
+    await bench.run(*["slow"] * 10)
+    assert len(tasks["slow"]) == 10
+
+
+async def test_a_job_that_waits_holds_up_none_behind_it(make: Make) -> None:
+    bench = make(forever, five)
+    bench.runner.take(await bench.claimed("forever", *["five"] * 5, "forever", "five"))
+    await until(lambda: len(bench.runner.running) == 2)
+    assert [one.result for one in bench.runner.outbox.done] == ["5"] * 6
+    bench.runner.stop_all(StopReason.INTERRUPTED)
+    await until(lambda: not bench.runner.running)
+
+
+async def test_a_job_does_not_see_the_context_variables_of_the_one_before(make: Make) -> None:
+    seen: list[str] = []
+
+    async def colour() -> None:
+        seen.append(COLOUR.get())
+        COLOUR.set("changed")
+
+    await make(colour).run(*["colour"] * 3)
+    assert seen == ["as it was"] * 3
+
+
+async def test_what_starts_at_the_end_of_a_job_does_not_see_its_context_variables(
+    make: Make,
+) -> None:
+    heard: list[str] = []
+
+    async def colour() -> None:
+        COLOUR.set("changed")
+
+    bench = make(colour)
+    bench.runner.outbox._wake = lambda: heard.append(COLOUR.get())
+    await bench.run("colour")
+    assert heard == ["as it was"]
+
+
+async def test_a_job_that_cancels_its_own_task_cancels_none_behind_it(make: Make) -> None:
+    async def cancel() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    async def wait() -> int:
+        await sleep(0)
+        return 5
+
+    bench = make(cancel, wait)
+    await bench.run("cancel", "wait", "cancel", "wait")
+    assert [one.result for one in bench.runner.outbox.done] == [None, "5", None, "5"]
+
+
+async def test_a_job_that_is_stopped_before_it_begins_never_runs(make: Make) -> None:
+    ran: list[int] = []
+
+    async def run() -> None:
+        ran.append(1)
+
+    bench = make(run)
+    bench.runner.take(await bench.claimed("run", "run"))
+    bench.runner.stop_all(StopReason.INTERRUPTED)
+    await until(lambda: not bench.runner.running)
+    assert ran == []
+    assert [one.outcome for one in bench.runner.outbox.settlements] == ["returned"] * 2
+
+
+async def test_a_long_row_lets_the_event_loop_do_other_work(make: Make) -> None:
+    done: list[str] = []
+
+    async def work() -> None:
+        until = monotonic() + 2 * ROW_SECONDS
+        while monotonic() < until:
+            pass
+        done.append("job")
+
+    bench = make(work)
+    bench.runner.take(await bench.claimed(*["work"] * 5))
+    asyncio.get_running_loop().call_soon(done.append, "other")
+    await until(lambda: not bench.runner.running)
+    assert done == ["job", "other", "job", "job", "job", "job"]

@@ -46,7 +46,10 @@ class ExecutorCapacity:
 
     @property
     def is_full_somewhere(self) -> bool:
-        return any(slots.is_full for slots in self._slots.values())
+        for slots in self._slots.values():  # noqa: SIM110 - for every job, and twice as fast
+            if slots.is_full:
+                return True
+        return False
 
     def left(self, job: Claimed) -> int:
         """How many slots of its executor have become free, ever."""
@@ -126,6 +129,8 @@ class PrefetchBuffer:
 
     def next(self) -> Claimed | None:
         """Remove and return the first job whose executor has a free slot."""
+        if self._jobs and not self._executor_capacity.is_full_somewhere:
+            return self._remove(0)
         for place, job in enumerate(self._jobs):
             if not self._executor_capacity.is_full_for(job):
                 return self._remove(place)

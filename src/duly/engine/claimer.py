@@ -6,7 +6,7 @@ that gather while a batch is under way are the next batch. So a single job is cl
 at once, and many jobs by the hundred.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeAlias, TypeVar, cast
@@ -15,7 +15,7 @@ from duly.engine.claim_planner import BATCH, ClaimPlanner, QueueShelf
 from duly.engine.outbox import ENOUGH_FOR_TWO
 from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
 from duly.events import Emit, SettlementFailed, WriteRefused, ignore_event
-from duly.store.values import CAREFUL, NO_FLOOR, Claims, JobDone, Settlement, Turn, Wish
+from duly.store.values import CAREFUL, NO_FLOOR, Claims, HeldJob, JobDone, Settlement, Turn, Wish
 
 POLL = timedelta(milliseconds=500)
 SETTLEMENTS = 200  # in one transaction, which locks what waits for them
@@ -120,7 +120,7 @@ class Claimer:
             if done:
                 await self._write_journal()
             turn = await planner.store.work.turn(done, wish)
-            self._refused(turn.refused, {one.id: one.fence for one in done})
+            self._refused(turn.refused, done)
             done.clear()
         except BaseException as error:
             planner.lost_answer |= wish is not None and _may_be_done(error)
@@ -202,11 +202,11 @@ class Claimer:
 
     async def _finished(self, done: Sequence[JobDone]) -> None:
         turn = await self._planner.store.work.turn(done, None)
-        self._refused(turn.refused, {one.id: one.fence for one in done})
+        self._refused(turn.refused, done)
 
     async def _settled(self, batch: Sequence[Settlement]) -> None:
         settled = await self._planner.store.work.settle(batch)
-        self._refused(settled.refused, {one.job.id: one.job.fence for one in batch})
+        self._refused(settled.refused, (one.job for one in batch))
 
     async def _each_alone(self, batch: list[End], write: Write[End]) -> None:
         """Write one by one, so that one outcome that cannot be stored does not block the others.
@@ -233,9 +233,11 @@ class Claimer:
         except Exception as worse:  # noqa: BLE001 - the job stays with this worker until the worker ends
             self._emit(SettlementFailed(number, worse))
 
-    def _refused(self, refused: Sequence[int], fences: dict[int, int]) -> None:
-        for number in refused:
-            self._emit(WriteRefused(number, fences[number]))
+    def _refused(self, refused: Sequence[int], written: Iterable[JobDone | HeldJob]) -> None:
+        if refused:  # almost never
+            fences = {one.id: one.fence for one in written}
+            for number in refused:
+                self._emit(WriteRefused(number, fences[number]))
 
 
 def _may_be_done(error: BaseException) -> bool:

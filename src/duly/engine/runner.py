@@ -79,7 +79,7 @@ class Runner:
         self.outbox = Outbox(
             dice=dice, wake=wake, wake_second=wake_second, emit=emit, verbose=verbose
         )
-        self._clock = time
+        self.time = time
         self._registry = registry
         self._executors = executors
         self._resources = dict(resources or {})
@@ -89,9 +89,6 @@ class Runner:
         self._verbose = verbose  # whether an event is emitted for every job
         self._completion_rate = CompletionRate(time)
         self._watches = False
-
-    def time(self) -> float:
-        return self._clock()
 
     # For the claimers.
 
@@ -114,7 +111,9 @@ class Runner:
 
     def are_limited(self, jobs: Iterable[Claimed]) -> bool:
         """Whether one of the jobs is for an executor with limited concurrency."""
-        return any(self._executor_capacity.is_limited(job) for job in jobs)
+        # One of each kind: a batch has hundreds of jobs of few tasks.
+        kinds = {(job.task, job.crashes): job for job in jobs}
+        return any(self._executor_capacity.is_limited(job) for job in kinds.values())
 
     def executor_of(self, task: str) -> str:
         return self._registry.get(task).executor
@@ -277,8 +276,9 @@ class Runner:
         for timer in (run.alarm, run.grace):
             if timer is not None:
                 timer.cancel()
-        seconds = self.time() - run.began
-        self.ended.append((self.time(), run))
+        now = self.time()
+        seconds = now - run.began
+        self.ended.append((now, run))
         self._completion_rate.took(seconds)
         self._executor_capacity.leave(run.place, seconds)
         if isinstance(found, Raised):
@@ -292,4 +292,4 @@ class Runner:
             self._fill()
 
     def _known(self, job: Claimed) -> Definition | None:
-        return self._registry.get(job.task) if job.task in self._registry else None
+        return self._registry.find(job.task)

@@ -90,6 +90,9 @@ class Registry:
         for known_so_far in (self._terms, self._patterns, self._plans):
             known_so_far.clear()
 
+    def find(self, name: str) -> Definition | None:
+        return self._definitions.get(name)
+
     def get(self, name: str) -> Definition:
         found = self._definitions.get(name)
         if found is None:

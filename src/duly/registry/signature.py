@@ -158,6 +158,8 @@ class Signature:
 
     def decode(self, text: str) -> dict[str, object]:
         """Return the keyword arguments for the function; raise ``SignatureChanged`` on a misfit."""
+        if text == EMPTY and not self.parameters.required:
+            return {}
         types = self._types_if_known or self._types
         try:
             found = types.arguments.decode(text)
