@@ -12,8 +12,8 @@ from duly.flow.trace import refuse_while_tracing
 from duly.model import event as model
 from duly.model.event import Emitted
 from duly.model.payload import LONGEST_ARGS, Json, decode
-from duly.registry.argument_errors import check_storable
 from duly.registry.codecs import ENCODER
+from duly.registry.parameters import check_storable
 from duly.store.foreign import aemit_on, emit_on
 from duly.store.store import Store
 from duly.store.values import ReplayResult

@@ -16,9 +16,8 @@ import msgspec
 from duly.errors import InvalidValue, NotFound
 from duly.registry import codecs
 from duly.registry.annotations import resolved
-from duly.registry.argument_errors import in_python, misfit
 from duly.registry.definition import Definition
-from duly.registry.parameters import Parameters
+from duly.registry.parameters import Parameters, in_python, misfit
 
 _JSON_BEGINS = frozenset('{["-0123456789')
 _JSON_HOLDS = frozenset("{[")

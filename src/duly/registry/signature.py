@@ -26,8 +26,10 @@ from duly.registry.annotations import (
     resolved,
     result_of_step,
 )
-from duly.registry.argument_errors import (
+from duly.registry.codecs import ENCODER
+from duly.registry.parameters import (
     ARGUMENTS,
+    Parameters,
     changed,
     check_plain,
     check_storable,
@@ -36,8 +38,6 @@ from duly.registry.argument_errors import (
     misplaced,
     unwritable,
 )
-from duly.registry.codecs import ENCODER
-from duly.registry.parameters import Parameters
 
 _NOTHING = Json("null")
 

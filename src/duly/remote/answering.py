@@ -18,8 +18,7 @@ from duly.model.event import Emitted
 from duly.model.job import Label
 from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.calls import RemoteCall, Verb, call_of
-from duly.remote.reading import reader
-from duly.remote.writing import writer
+from duly.remote.codec import reader, writer
 from duly.rules import Budget
 from duly.store.store import Store
 from duly.version import __version__

@@ -23,11 +23,17 @@ from duly.model.access import Actor
 from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.answering import FORM
 from duly.remote.calls import CALLS, RemoteCall
-from duly.remote.http import LONG_PATIENCE, PATIENCE, Question, Reply, ServerConnection
+from duly.remote.codec import reader, writer
+from duly.remote.http import (
+    LONG_PATIENCE,
+    PATIENCE,
+    Question,
+    RemoteToken,
+    Reply,
+    ServerConnection,
+    read_token,
+)
 from duly.remote.problems import MEDIA_TYPE, error_of
-from duly.remote.reading import reader
-from duly.remote.token import RemoteToken, read_token
-from duly.remote.writing import writer
 from duly.store.store import NOUNS, Store
 from duly.store.verbs import verbs_of
 

@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from typing import NoReturn
 
 from duly.errors import RuleError
-from duly.rules.bitset import full
 from duly.rules.calendar_expression import (
     ANY,
     ANY_WEEKDAY,
@@ -37,7 +36,7 @@ from duly.rules.calendar_expression import (
     Items,
     show,
 )
-from duly.rules.days import LAST_YEAR, NEW_YEAR, YEARS
+from duly.rules.days import LAST_YEAR, NEW_YEAR, YEARS, full
 from duly.rules.explain import WEEKDAYS as WEEKDAY_NAMES
 from duly.rules.rule_text import RuleText, close_to, never_occurs, read, written, zone_missing
 from duly.rules.wall_times import SECOND

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from duly.rules.bitset import full, members, pack
-from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, FieldDays, shared
+from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, FieldDays, full, members, pack, shared
 from duly.rules.explain import ranges
 from duly.rules.wall_times import MINUTE, SECOND, WallTimes, minutes_of_day
 

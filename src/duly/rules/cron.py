@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from duly.errors import RuleError
-from duly.rules.bitset import full, members, pack
-from duly.rules.days import LAST, FieldDays, shared
+from duly.rules.days import LAST, FieldDays, full, members, pack, shared
 from duly.rules.explain import ordinal
 from duly.rules.rule_text import RuleText, close_to, never_occurs, read, written, zone_missing
 from duly.rules.wall_times import ON_THE_MINUTE, SECOND, WallTimes, minutes_of_day

@@ -6,16 +6,51 @@ numbered from 1970-01-01 to the end of 2199, systemd's horizon.
 
 The days of cron and calendar rules depend only on the type of a year: leap year or not, and the
 weekday of 1 January. So fourteen integers describe all years.
+
+The minutes of a day (1440 bits) and the fields of a cron line (at most 60) are sets of the same
+kind.
 """
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
 
-from duly.rules.bitset import count_below, full, highest, lowest, members, pack
+
+def pack(members: Iterable[int]) -> int:
+    bits = 0
+    for member in members:
+        bits |= 1 << member
+    return bits
+
+
+def members(bits: int) -> Iterator[int]:
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1
+
+
+def lowest(bits: int, start: int = 0) -> int:
+    """Return the smallest member at or above ``start``, or -1."""
+    rest = bits >> start
+    return start + (rest & -rest).bit_length() - 1 if rest else -1
+
+
+def highest(bits: int, end: int) -> int:
+    """Return the largest member at or below ``end``, or -1."""
+    return (bits & ((2 << end) - 1)).bit_length() - 1
+
+
+def count_below(bits: int, end: int) -> int:
+    return (bits & ((1 << end) - 1)).bit_count()
+
+
+def full(low: int, high: int) -> int:
+    """Return the set of all numbers from ``low`` to ``high``."""
+    return (2 << high) - (1 << low)
+
 
 FIRST_YEAR = 1970
 LAST_YEAR = 2199

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from itertools import pairwise
 
-from duly.rules.bitset import full, members
 from duly.rules.days import (
     ALL_YEARS,
     EVERY_DAY,
@@ -24,6 +23,8 @@ from duly.rules.days import (
     StepDays,
     StepMonths,
     date_of,
+    full,
+    members,
 )
 from duly.rules.wall_times import MINUTES, ON_THE_MINUTE, SECOND, WallTimes
 

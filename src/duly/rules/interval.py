@@ -17,8 +17,16 @@ from math import gcd
 from duly.durations import MICROSECOND, SHORTEST, parse_duration, say_duration, show_duration
 from duly.errors import RuleError
 from duly.instants import EPOCH, LAST_US, from_us, to_us
-from duly.rules.bitset import pack
-from duly.rules.days import EVERY_DAY, FIRST_YEAR, LAST_YEAR, Days, StepDays, StepMonths, day_number
+from duly.rules.days import (
+    EVERY_DAY,
+    FIRST_YEAR,
+    LAST_YEAR,
+    Days,
+    StepDays,
+    StepMonths,
+    day_number,
+    pack,
+)
 from duly.rules.once import read_moment, show_moment
 from duly.rules.rule import Rule
 from duly.rules.rule_text import RuleText, read, written, zone_missing

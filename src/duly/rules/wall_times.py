@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from duly.rules.bitset import count_below, full, highest
-from duly.rules.days import Days, ListedDays
+from duly.rules.days import Days, ListedDays, count_below, full, highest
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

@@ -16,9 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial, reduce
 
-from duly.rules.bitset import full
 from duly.rules.budget import spend
-from duly.rules.days import MovedDays
+from duly.rules.days import MovedDays, full
 from duly.rules.explain import sentence
 from duly.rules.rule import Rule
 from duly.rules.wall_times import DAY, MINUTE, MINUTES, NO_TIME, WallTimes

@@ -14,9 +14,7 @@ from duly.model.job import JobRequest, StoredJob
 from duly.model.payload import Json
 from duly.model.schedule import Plan, StoredSchedule
 from duly.remote.calls import CALLS, RemoteCall
-from duly.remote.reading import reader
-from duly.remote.shapes import ANYTHING, hints_of, members, plain_kind, shape_of
-from duly.remote.writing import writer
+from duly.remote.codec import ANYTHING, hints_of, members, plain_kind, reader, shape_of, writer
 from duly.store.store import NOUNS, SqlStore, Store
 from duly.store.verbs import Noun, verbs_of
 from duly.testing.clock import VirtualClock

@@ -9,9 +9,8 @@ import msgspec
 from duly.model.access import Actor
 from duly.remote.answering import _edit
 from duly.remote.calls import CALLS, RemoteCall, Verb
-from duly.remote.reading import reader
+from duly.remote.codec import reader, writer
 from duly.remote.store import RemoteSchedules, _body
-from duly.remote.writing import writer
 from duly.store.database import Database
 from duly.store.store import NOUNS, SqlStore
 from duly.store.transactions import Transactions

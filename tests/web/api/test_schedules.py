@@ -14,7 +14,7 @@ from duly.clock import now, sleep
 from duly.connection import open_or_make_store
 from duly.errors import RuleError
 from duly.model.schedule import Plan
-from duly.remote.writing import writer
+from duly.remote.codec import writer
 from duly.views.schedules import rule_facts
 from tests.factories import plan
 from tests.web.api.conftest import Api, Json

@@ -5,14 +5,21 @@ that help. The dataclasses say which evidence is needed: ``JobEvidence`` for a j
 ``MomentEvidence`` for a moment with a ledger row, ``AbsenceEvidence`` for a moment without one.
 """
 
-from duly.policy.why.answer import Explanation, LocalClock, SuggestedCommand, about, first_line
+from duly.policy.why.answer import (
+    Explanation,
+    JobEvidence,
+    LaneEvidence,
+    Lineage,
+    LocalClock,
+    SuggestedCommand,
+    about,
+    first_line,
+)
 from duly.policy.why.asked_time import AskedTime, read_time
-from duly.policy.why.evidence import JobEvidence, LaneEvidence, Lineage
 from duly.policy.why.fires import MomentEvidence, explain_moment
-from duly.policy.why.flows import first_failed, how_far, parts_done
 from duly.policy.why.jobs import explain_job
 from duly.policy.why.missing_fires import AbsenceEvidence, ScheduleChange, explain_absence
-from duly.policy.why.waiting_jobs import what_is_missing
+from duly.policy.why.waiting_jobs import first_failed, how_far, parts_done, what_is_missing
 
 __all__ = [
     "AbsenceEvidence",

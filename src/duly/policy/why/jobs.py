@@ -9,6 +9,7 @@ from duly.model.states import State
 from duly.policy.why.answer import (
     Clause,
     Explanation,
+    JobEvidence,
     SuggestedCommand,
     about,
     cancel_job,
@@ -18,9 +19,7 @@ from duly.policy.why.answer import (
     run_it,
     show_job,
 )
-from duly.policy.why.evidence import JobEvidence
-from duly.policy.why.flows import failed_flow, how_far, running_flow
-from duly.policy.why.waiting_jobs import why_waiting
+from duly.policy.why.waiting_jobs import failed_flow, how_far, running_flow, why_waiting
 
 ON_TIME = timedelta(seconds=1)
 MOST_ATTEMPTS = 3

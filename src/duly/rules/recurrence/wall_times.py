@@ -26,7 +26,6 @@ from functools import cached_property
 from itertools import product
 from math import gcd
 
-from duly.rules.bitset import full, members, pack
 from duly.rules.budget import spend
 from duly.rules.days import (
     FIRST_YEAR,
@@ -37,6 +36,9 @@ from duly.rules.days import (
     FieldDays,
     date_of,
     day_number,
+    full,
+    members,
+    pack,
 )
 from duly.rules.recurrence.rrule_parts import Frequency, Recur
 from duly.rules.wall_times import MINUTE, MINUTES, NO_TIME, SECOND, WallTimes, minutes_of_day

@@ -1,23 +1,184 @@
-"""Convert JSON to the store's values: checked like new ones, or trusted like stored ones."""
+"""The JSON form of the store's values, derived from their annotations.
+
+Every field is sent, whatever its default: the other side may be of another version with another
+default. Unknown fields are ignored in stored values and refused in requests: a choice that is not
+understood must not be lost.
+
+A datetime is ISO 8601 with its offset, a duration is a number of microseconds. Where several types
+are possible, the value is in an object under the name of its type: ``{"timedelta": 5000000}``.
+
+Roles below operator receive no secrets (``hiding``): every text is redacted and every JSON document
+hidden, in any record. So a field that is added later is covered.
+
+JSON becomes a value that is checked like a new one, or trusted like a stored one.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from functools import cache
-from types import NoneType
-from typing import Any, Final, Literal, TypeAlias, get_args, get_origin
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Final,
+    Literal,
+    NewType,
+    TypeAlias,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from duly.errors import InvalidValue
+from duly.model.job import Label
+from duly.model.payload import Json
 from duly.model.schedule import Plan, StoredSchedule
-from duly.remote.shapes import (
-    ANYTHING,
-    MICROSECOND,
-    hints_of,
-    members,
-    plain_kind,
-    required_of,
-    shape_of,
-)
+from duly.policy.redaction import hidden, hidden_json, redacted
+
+MICROSECOND: Final = timedelta(microseconds=1)
+ANYTHING: Final[tuple[object, ...]] = (Any, object)
+_SINGLE: Final[tuple[object, ...]] = (str, bool, int, float, None, NoneType)
+
+Shape: TypeAlias = Literal[
+    "single", "enum", "moment", "length", "optional", "several", "items", "row", "mapping",
+    "record", "unknown",
+]  # fmt: skip
+
+
+def shape_of(kind: Any) -> Shape:  # noqa: ANN401, PLR0911 - a table would hide their order
+    origin = get_origin(kind)
+    if origin is Literal or isinstance(kind, NewType) or kind in (*_SINGLE, *ANYTHING):
+        return "single"
+    if origin in (Union, UnionType):
+        has_none = NoneType in get_args(kind)
+        return "optional" if has_none and len(get_args(kind)) == 2 else "several"
+    if origin is tuple:
+        return "items" if get_args(kind)[1:] == (...,) else "row"
+    if origin in (list, Sequence, frozenset):
+        return "items"
+    if origin in (dict, Mapping):
+        return "mapping"
+    if not isinstance(kind, type):
+        return "unknown"
+    if issubclass(kind, Enum):
+        return "enum"
+    if kind in (datetime, timedelta):
+        return "moment" if kind is datetime else "length"
+    return "record" if is_dataclass(kind) or hasattr(kind, "_fields") else "unknown"
+
+
+def members(kind: Any) -> list[Any]:  # noqa: ANN401
+    return [member for member in get_args(kind) if member is not NoneType]
+
+
+def plain_kind(kind: Any) -> Any:  # noqa: ANN401
+    return kind.__supertype__ if isinstance(kind, NewType) else kind
+
+
+def hints_of(kind: Any) -> dict[str, Any]:  # noqa: ANN401
+    hints = get_type_hints(kind)
+    names = [one.name for one in fields(kind)] if is_dataclass(kind) else kind._fields
+    return {name: hints[name] for name in names}
+
+
+def required_of(kind: Any) -> set[str]:  # noqa: ANN401
+    if not is_dataclass(kind):
+        return set(kind._fields) - set(kind._field_defaults)
+    return {
+        one.name
+        for one in fields(kind)
+        if one.default is MISSING and one.default_factory is MISSING
+    }
+
+
+Write: TypeAlias = Callable[[Any], Any]
+
+
+@cache
+def writer(kind: Any, *, hiding: bool = False) -> Write:  # noqa: ANN401, C901, PLR0911 - a line for each shape
+    """Return a function that converts values of this type to JSON; ``hiding``: without secrets."""
+
+    def inner(kind: Any) -> Write:  # noqa: ANN401
+        return writer(kind, hiding=hiding)
+
+    match shape_of(kind):
+        case "single":
+            return _write_hidden(kind) if hiding else _as_it_is
+        case "enum":
+            return lambda value: value.value
+        case "moment":
+            return datetime.isoformat
+        case "length":
+            return lambda value: value // MICROSECOND
+        case "optional":
+            [some] = members(kind)
+            write_some = inner(some)
+            return lambda value: None if value is None else write_some(value)
+        case "several":
+            return _write_union({member: inner(member) for member in members(kind)})
+        case "items":
+            write_item = inner(get_args(kind)[0])
+            return lambda value: [write_item(item) for item in value]
+        case "row":
+            return _write_row([inner(part) for part in get_args(kind)])
+        case "mapping":
+            return _write_mapping(*map(inner, get_args(kind)), named=get_args(kind)[0] is str)
+        case "record":
+            return _write_record(kind, hiding=hiding)
+        case _:
+            raise NotImplementedError(f"{kind!r} has no form as JSON")
+
+
+def _as_it_is(value: Any) -> Any:  # noqa: ANN401
+    return value
+
+
+def _write_hidden(kind: Any) -> Write:  # noqa: ANN401
+    if kind is Json:
+        return lambda value: hidden_json("", value)
+    if kind is str:
+        return redacted
+    return hidden if kind in ANYTHING else _as_it_is
+
+
+def _write_union(writers: Mapping[Any, Write]) -> Write:
+    def write(value: Any) -> Any:  # noqa: ANN401
+        if value is None:
+            return None
+        kind = next(kind for kind in writers if isinstance(value, kind))
+        return {kind.__name__: writers[kind](value)}
+
+    return write
+
+
+def _write_row(writers: Sequence[Write]) -> Write:
+    return lambda value: [write(part) for write, part in zip(writers, value, strict=True)]
+
+
+def _write_mapping(key: Write, value: Write, *, named: bool) -> Write:
+    if named:
+        return lambda found: {key(name): value(one) for name, one in found.items()}
+    return lambda found: [[key(name), value(one)] for name, one in found.items()]
+
+
+def _write_record(kind: Any, *, hiding: bool) -> Write:  # noqa: ANN401
+    writers = {name: writer(hint, hiding=hiding) for name, hint in hints_of(kind).items()}
+    is_call = hiding and issubclass(kind, Label)
+
+    def write(value: Any) -> dict[str, Any]:  # noqa: ANN401
+        # Of a plan that could not be read, not everything is there.
+        there = {name: getattr(value, name, MISSING) for name in writers}
+        plain = {name: writers[name](one) for name, one in there.items() if one is not MISSING}
+        if isinstance(value, Plan) and value.unreadable:
+            plain["unreadable"] = redacted(value.unreadable) if hiding else value.unreadable
+        if is_call:  # where its secrets are depends on the task
+            plain["args"] = hidden_json(value.task, value.args)
+        return plain
+
+    return write
+
 
 Read: TypeAlias = Callable[[Any, str], Any]  # the second is where it was found, for people
 
