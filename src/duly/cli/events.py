@@ -20,7 +20,7 @@ from duly.cli.formats import (
     utc_option,
     view_as_dict,
 )
-from duly.cli.options import WholeNumber
+from duly.cli.options import WholeNumber, page_options
 from duly.cli.output import table
 from duly.cli.store import NEEDS_YOU, ask, output_option, refuse, store_option
 from duly.errors import DulyError, InvalidValue
@@ -64,15 +64,7 @@ def events() -> None:
 @click.option("--key", metavar="KEY", help="Only events with this key.")
 @click.option("--since", metavar="TIME", help="From then on: 2d ago as 2d, or 2026-11-16.")
 @click.option("--until", metavar="TIME", help="Before then.")
-@click.option(
-    "-n",
-    "--limit",
-    type=WholeNumber(1, MOST_LISTED),
-    default=50,
-    show_default=True,
-    help="How many to show.",
-)
-@click.option("--after", metavar="CURSOR", help="Continue a list: the cursor that it printed.")
+@page_options(MOST_LISTED)
 @store_option
 @list_options
 def list_command(

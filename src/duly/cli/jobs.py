@@ -24,7 +24,7 @@ from duly.cli.job_changes import (
     retry_command,
 )
 from duly.cli.job_text import JOBS, job_text
-from duly.cli.options import WholeNumber
+from duly.cli.options import WholeNumber, page_options
 from duly.cli.store import ask, output_option, store_option
 from duly.clock import sleep
 from duly.policy.printable import json_text, one_line
@@ -71,15 +71,7 @@ def jobs() -> None:
 
 @jobs.command("list")
 @click.argument("words", metavar="[FILTER]…", nargs=-1)
-@click.option(
-    "-n",
-    "--limit",
-    type=WholeNumber(1, MOST_LISTED),
-    default=50,
-    show_default=True,
-    help="How many to show.",
-)
-@click.option("--after", metavar="CURSOR", help="Continue a list: the cursor that it printed.")
+@page_options(MOST_LISTED)
 @store_option
 @list_options
 def list_command(

@@ -48,6 +48,22 @@ class WholeNumber(click.IntRange):
         return super().convert(value, param, ctx)
 
 
+def page_options(most: int) -> Callable[[F], F]:
+    """Return the options of a list that is shown page by page, of ``most`` entries at once."""
+    limit = click.option(
+        "-n",
+        "--limit",
+        type=WholeNumber(1, most),
+        default=50,
+        show_default=True,
+        help="How many to show.",
+    )
+    after = click.option(
+        "--after", metavar="CURSOR", help="Continue a list: the cursor that it printed."
+    )
+    return lambda command: limit(after(command))
+
+
 def remote_options(command: F) -> F:
     """Add the options before the command that name a remote duly server and its token."""
     url = click.option(

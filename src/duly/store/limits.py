@@ -63,7 +63,7 @@ def look(
     """Read lanes that are locked; asked after locking, it sees every entry and leave before."""
     queue, tasks = (wish.queue, list(wish.tasks)) if wish else ("", [])
     asked = {"names": list(names), "queue": queue, "tasks": tasks}
-    found = [_Row(*row) for row in (yield Ask("look_into_lanes", asked))]
+    found = [_LaneRow(*row) for row in (yield Ask("look_into_lanes", asked))]
     stored = {row.name: row.flow for row in found}
     flows = {}
     for row in found:
@@ -84,7 +84,7 @@ def look(
     )
 
 
-class _Row(NamedTuple):
+class _LaneRow(NamedTuple):
     name: str
     concurrency: int | None
     rate_count: int | None

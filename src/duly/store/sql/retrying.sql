@@ -19,10 +19,7 @@ select ended.id, task, args, queue, priority, tenant, submitter, title, tags, ow
                        ended.request as request, ended.id as id) as it),
        parent, step, part
 
--- name: revive_jobs
--- Failed jobs that are retried.
-{revival}
-  from duly.failed as ended
+-- part: revived
   join {rows :rows as again (id bigint, state text, reason text, keyed boolean)}
     on ended.id = again.id
  cross join {clock}
@@ -30,20 +27,19 @@ select ended.id, task, args, queue, priority, tenant, submitter, title, tags, ow
  order by ended.id
    {for update of ended}
     on conflict (id) do nothing
-returning id;
+returning id
+
+-- name: revive_jobs
+-- Failed jobs that are retried.
+{revival}
+  from duly.failed as ended
+{revived};
 
 -- name: revive_stopped_flows
 -- Inner flows that were cancelled with their outer flow and continue with it.
 {revival}
   from duly.history as ended
-  join {rows :rows as again (id bigint, state text, reason text, keyed boolean)}
-    on ended.id = again.id
- cross join {clock}
- where true
- order by ended.id
-   {for update of ended}
-    on conflict (id) do nothing
-returning id;
+{revived};
 
 -- name: forget_failed
 delete from duly.failed
