@@ -1,5 +1,9 @@
 -- Statements that a page repeats while it is open: each is bounded and uses an index.
 
+-- part: happening_job
+job.id, job.id, schedule.name, job.task, job.title, job.queue, job.tenant, job.state, job.reason,
+       job.due_at
+
 -- name: happened
 -- What happened between two instants, the newest first. Each kind has an index on its time, except
 -- running jobs, which are few.
@@ -14,8 +18,7 @@ select at, kind, number, job_id, name, task, title, queue, tenant, word, reason,
                  limit :limit) as decided
          union all
         select *
-          from (select claimed_at, 'began', job.id, job.id, schedule.name, job.task, job.title,
-                       job.queue, job.tenant, job.state, job.reason, job.due_at
+          from (select claimed_at, 'began', {happening_job}
                   from duly.job as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
                  where worker is not null
@@ -24,8 +27,7 @@ select at, kind, number, job_id, name, task, title, queue, tenant, word, reason,
                  limit :limit) as began
          union all
         select *
-          from (select claimed_at, 'began', job.id, job.id, schedule.name, job.task, job.title,
-                       job.queue, job.tenant, job.state, job.reason, job.due_at
+          from (select claimed_at, 'began', {happening_job}
                   from duly.job as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
                  where waits = 'steps'
@@ -34,8 +36,7 @@ select at, kind, number, job_id, name, task, title, queue, tenant, word, reason,
                  limit :limit) as opened
          union all
         select *
-          from (select ended_at, 'ended', job.id, job.id, schedule.name, job.task, job.title,
-                       job.queue, job.tenant, job.state, job.reason, job.due_at
+          from (select ended_at, 'ended', {happening_job}
                   from duly.history as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
                  where ended_at >= :since and ended_at < :until and ended_at <= {now}
@@ -43,8 +44,7 @@ select at, kind, number, job_id, name, task, title, queue, tenant, word, reason,
                  limit :limit) as ended
          union all
         select *
-          from (select ended_at, 'ended', job.id, job.id, schedule.name, job.task, job.title,
-                       job.queue, job.tenant, job.state, job.reason, job.due_at
+          from (select ended_at, 'ended', {happening_job}
                   from duly.failed as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
                  where ended_at >= :since and ended_at < :until and ended_at <= {now}
@@ -72,6 +72,10 @@ select sum(happenings)::bigint
         select count(*) from duly.failed
          where ended_at >= :since and ended_at < :until and ended_at <= {now}) as kind;
 
+-- part: ended_lengths
+select ended_at, queue, state, claimed_at - ready_at as waited, ended_at - claimed_at as ran,
+       case when schedule_id is not null then claimed_at - due_at end as late
+
 -- name: ended_by_step
 -- Ended jobs by period: outcome, wait, duration and lateness. A duration is given as its place among the
 -- steps 1, 2, 5, 10, 20, … milliseconds, computed from its digits.
@@ -84,15 +88,11 @@ select step, queue, state,
                case when waited < 1000 then '0' else cast(waited as text) end {bytewise} as waited,
                case when ran < 1000 then '0' else cast(ran as text) end {bytewise} as ran,
                case when late < 1000 then '0' else cast(late as text) end {bytewise} as late
-          from (select ended_at, queue, state, claimed_at - ready_at as waited,
-                       ended_at - claimed_at as ran,
-                       case when schedule_id is not null then claimed_at - due_at end as late
+          from ({ended_lengths}
                   from duly.history
                  where ended_at >= :since and ended_at < :until
                  union all
-                select ended_at, queue, state, claimed_at - ready_at as waited,
-                       ended_at - claimed_at as ran,
-                       case when schedule_id is not null then claimed_at - due_at end as late
+                {ended_lengths}
                   from duly.failed
                  where ended_at >= :since and ended_at < :until) as ended) as shown
  group by 1, 2, 3, 4, 5, 6;
