@@ -85,17 +85,22 @@ def _supervise(target: str, settings: "Settings", words: dict[str, Any]) -> None
 async def _watched(supervisor: "Supervisor") -> int:
     import asyncio
 
-    loop, heard = asyncio.get_running_loop(), 0
+    from duly.runtime.systemd import notified, notify
+
+    loop, heard, started = asyncio.get_running_loop(), 0, asyncio.Event()
+    started.set()
 
     def hear() -> None:
         nonlocal heard
         heard += 1
+        notify("STOPPING=1")
         say("stopping now" if heard > 1 else "stopping; again to stop now")
         supervisor.stop(signal.SIGTERM)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, hear)
-    return await supervisor.run()
+    async with notified(started):
+        return await supervisor.run()
 
 
 def _command(target: str, number: int, words: dict[str, Any]) -> list[str]:

@@ -25,6 +25,7 @@ from duly.registry.registry import Registry
 from duly.rules import show_duration
 from duly.runtime.console import job_count, job_log, level_of, sentence
 from duly.runtime.node import Node
+from duly.runtime.systemd import notified, notify
 from duly.runtime.workers import WorkerOptions, make_worker
 from duly.store.connect import is_remote, place
 from duly.store.store import Store
@@ -321,6 +322,7 @@ async def serve(node: NodeLifecycle, say: Callable[[str], None]) -> None:
     def hear() -> None:
         nonlocal heard
         heard += 1
+        notify("STOPPING=1")
         if heard > 1:
             say("stopping now")
             node.halt()
@@ -335,7 +337,8 @@ async def serve(node: NodeLifecycle, say: Callable[[str], None]) -> None:
         loop.add_signal_handler(number, hear)
     try:
         with job_log(say if node.is_verbose else None):
-            await node.work()
+            async with notified(node.is_open):
+                await node.work()
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
