@@ -301,6 +301,22 @@ class StoreOutgrown:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertSent:
+    """A message about problems, or a ping about a run, was accepted by its receiver."""
+
+    destination: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlertFailed:
+    """A message or a ping could not be sent; it is tried again."""
+
+    destination: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pruned:
     """History older than its retention was removed."""
 
@@ -341,6 +357,8 @@ Event: TypeAlias = (
     | ChildNotStarted
     | ProcessReplaced
     | StoreOutgrown
+    | AlertSent
+    | AlertFailed
     | Pruned
 )
 

@@ -21,6 +21,7 @@ from duly.testing.clock import VirtualClock
 from tests.conformance import (
     access,
     acknowledging,
+    alerts,
     applying,
     auditing,
     backfilling,
@@ -87,7 +88,7 @@ __all__ = ["Broken", "Check", "Make", "NotApplicable", "check_store", "checks", 
 Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
-    access, acknowledging, applying, auditing, backfilling, backfilling_once, callbacks,
+    access, acknowledging, alerts, applying, auditing, backfilling, backfilling_once, callbacks,
     calling_off, claiming, clock_jumps, columns, content, declaring, editing, events, evidence,
     fairness, finding, finding_many, firing, fixed_delay, flow_events, flow_failures, flows,
     idempotence, jobs, journal, keys, lateness, limit_rules, limits, max_runs, missed, once,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from duly.settings import Settings, load
+from duly.settings.alerts import AlertSettings
 from duly.settings.settings import keys
 
 HERE = "{here}"  # where the command is called, and the file is
@@ -153,6 +154,13 @@ EXAMPLES = {
         '"3d"',
         (timedelta(days=1), timedelta(days=2), timedelta(days=3)),
         timedelta(days=90),
+    ),
+    "alerts": Example(
+        '{"name": "one"}',
+        '{"name": "two"}',
+        '{ name = "three" }',
+        (AlertSettings(name="one"), AlertSettings(name="two"), AlertSettings(name="three")),
+        None,
     ),
     "log_level": Example("debug", "WARNING", '"error"', ("debug", "warning", "error"), "info"),
     "verbose": Example("on", "1", "true", (True, True, True), False),

@@ -290,6 +290,8 @@ class Duly(AppNouns):
             registry=self.registry,
             worker=chosen if worker else None,
             retention=retention_of(settings),
+            alerts=settings.alerts,
+            zone=settings.zone,
             scheduler=scheduler,
             target=self._target(),
             app=self.name or "",

@@ -34,7 +34,7 @@ def doctor(store: str, output: str) -> None:
     PostgreSQL   version, durable commits, free connections, write access, LISTEN/NOTIFY through
                  connection poolers
     both         migrations, clocks, time zone data of the nodes, partitions, overdue runs, stuck
-                 schedules, tasks without a worker, dead workers
+                 schedules, tasks without a worker, dead workers, alerts that cannot be sent
 
     ✓ OK, ▲ warning, ✕ error. Nothing is created or changed.
 

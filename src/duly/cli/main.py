@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "import": "duly.cli.importing:import_command",
     "db": "duly.cli.database:db",
     "tokens": "duly.cli.tokens:tokens",
+    "alerts": "duly.cli.alerts:alerts",
     "config": "duly.cli.config:config",
     "completion": "duly.cli.main:completion",
 }
@@ -115,6 +116,7 @@ def main() -> None:
     Operate  duly db migrate        create or migrate the tables
              duly db check          check the schema version and overdue work
              duly tokens            access tokens for the HTTP API: list, create, revoke
+             duly alerts            messages about problems: list, test
              duly config            show all settings and their sources
              duly completion        print a completion script for a shell
 

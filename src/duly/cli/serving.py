@@ -146,6 +146,8 @@ def serve_registry(
         app=(app.name or "") if isinstance(app, Duly) else "",
         announcement=app.announcement() if scheduler and isinstance(app, Duly) else None,
         retention=retention_of(settings),
+        alerts=settings.alerts,
+        zone=settings.zone,
         migrate=migrate,
         patient=process.is_anew,
         stop_timeout=settings.stop_timeout,

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from duly.clock import Timeout, boottime, now
 from duly.connection import open_store
-from duly.doctor import clocks, postgres, sqlite, tables, workers
+from duly.doctor import alerts, clocks, postgres, sqlite, tables, workers
 from duly.doctor.finding import Finding, Patient, problem
 from duly.errors import DulyError, InvalidValue, StoreUnavailable
 from duly.rules import zone_data_version
@@ -46,6 +46,7 @@ _OF_TABLES: Final[Mapping[str, Check]] = {
     "schedules": tables.schedules,
     "tasks": workers.tasks,
     "workers": workers.workers,
+    "alerts": alerts.alerts,
 }
 _OF_TABLES_BY_THE_DAY: Final[Mapping[str, Check]] = {
     "partitions": tables.partitions,

@@ -72,7 +72,7 @@ class DeathWatch:
             self._seen &= {worker.id for worker in self._near}
         self._look()
         for worker in [worker for worker in self._near if self._has_died(worker)]:
-            await self._store.work.end_lease(worker.id)
+            await self._store.work.end_lease(worker.id, died=True)
             self._near.remove(worker)
             self._emit(WorkerDied(worker.id, worker.name))
         return EVERY

@@ -97,6 +97,9 @@ class Timekeeper:
         self.since: float | None = None  # on our own clock: the first read
         self._periods: deque[_Period] = deque()  # of one difference each, the current one last
         self._distrusts = False
+        self.jumped: tuple[float, float] | None = (
+            None  # the last large jump, and when: on our clock
+        )
 
     async def tick(self) -> timedelta:
         judge = self.ask(ORDINARY)
@@ -117,6 +120,7 @@ class Timekeeper:
             trusted = self._is_trusted(caution, read)
             if jump and abs(jump) > ORDINARY.tolerance.total_seconds():
                 self._distrusts = True
+                self.jumped = jump, answered
             returned = trusted and self._distrusts and caution == ORDINARY
             if returned:
                 self._distrusts = False

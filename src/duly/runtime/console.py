@@ -197,6 +197,8 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     ),
     events.ChildNotStarted: _not_started,
     events.ProcessReplaced: lambda e: f"process {e.pid} {e.reason}; another one took its place",
+    events.AlertSent: lambda e: f"alert sent to {e.destination}: {e.title}",
+    events.AlertFailed: lambda e: f"alert to {e.destination} not sent: {e.error}",
     events.StoreOutgrown: lambda e: f"{e.reason}; finishing what runs, and stopping",
 }
 
@@ -216,6 +218,7 @@ _LEVELS: Final[dict[type[Any], Level]] = {
     events.TickFailed: "error",
     events.StoreLost: "error",
     events.StoreRecovered: "info",
+    events.AlertSent: "info",
     events.ScheduleFaulted: "error",
     events.FencingFailed: "error",
     events.SettlementFailed: "error",

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from duly.alerts.alerter import Alerter
 from duly.engine.death_watch import DeathWatch
 from duly.engine.dispatcher import Dispatcher
 from duly.engine.loop import Loop, Service, ServiceProgress
@@ -22,6 +23,7 @@ from duly.engine.timekeeper import Timekeeper
 from duly.engine.worker import Worker
 from duly.errors import StoreUnavailable
 from duly.events import Emit, ignore_event
+from duly.settings.alerts import AlertSettings
 from duly.store.store import Store
 from duly.store.values import WORKERS, Retention
 
@@ -56,6 +58,8 @@ class Node:
         scheduler: bool = True,
         reconciler: Reconciler | None = None,
         retention: Retention | None = None,
+        alerts: AlertSettings | None = None,
+        zone: str | None = None,
         emit: Emit = ignore_event,
     ) -> None:
         self._store = store
@@ -74,6 +78,10 @@ class Node:
                 Scheduler(store, emit=emit, timekeeper=timekeeper),
                 Pruner(store, emit=emit, retention=retention, timekeeper=timekeeper),
             ]
+        if alerts is not None and alerts.is_active:
+            services.append(
+                Alerter(store, alerts, timekeeper=timekeeper, emit=emit, zone=zone or "UTC")
+            )
         if reconciler is not None:
             services.append(reconciler)
         if worker is not None:

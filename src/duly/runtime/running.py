@@ -27,6 +27,7 @@ from duly.runtime.console import job_count, job_log, level_of, sentence
 from duly.runtime.node import Node
 from duly.runtime.systemd import notified, notify
 from duly.runtime.workers import WorkerOptions, make_worker
+from duly.settings.alerts import AlertSettings
 from duly.store.connect import is_remote, place
 from duly.store.store import Store
 from duly.store.values import Retention
@@ -49,6 +50,8 @@ class NodeOptions:
     app: str = ""  # the name of the app
     announcement: DeclarationSet | None = None  # the schedules that the app declares
     retention: Retention | None = None  # how long history is kept
+    alerts: AlertSettings | None = None
+    zone: str | None = None  # of the times in alerts
     migrate: bool = False  # also a database that its operator usually migrates
     patient: bool = False  # wait at the start for a store that is unavailable
     stop_timeout: timedelta | None = None  # how long a warm stop may take; None: no limit
@@ -154,6 +157,8 @@ class NodeLifecycle:
                 scheduler=self._options.scheduler,
                 reconciler=reconciler,
                 retention=self._options.retention,
+                alerts=self._options.alerts,
+                zone=self._options.zone,
                 emit=self._emit,
             )
         except BaseException:

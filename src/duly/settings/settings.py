@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from duly.durations import LONGEST, SHORTEST
 from duly.errors import InvalidValue
+from duly.settings.alerts import AlertSettings, AlertTable
 from duly.settings.kinds import (
     AppTarget,
     Header,
@@ -204,6 +205,13 @@ class Settings:
         metadata=_about(
             "How long the history of scheduled runs is kept.", Length(SHORTEST, LONGEST)
         ),
+    )
+    alerts: AlertSettings | None = field(
+        default=None,
+        metadata=_about(
+            "Alerts: a table of the settings file, or JSON; see alerts.md.", AlertTable()
+        ),
+        repr=False,
     )
     log_level: str = field(
         default="info",

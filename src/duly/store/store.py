@@ -13,6 +13,7 @@ from duly.model.access import Actor
 from duly.store.database import Database
 from duly.store.ids import Ids
 from duly.store.nouns.access import AccessStore
+from duly.store.nouns.alerts import AlertStore
 from duly.store.nouns.events import EventStore
 from duly.store.nouns.evidence import EvidenceStore
 from duly.store.nouns.jobs import JobStore
@@ -40,6 +41,7 @@ class Store(ABC):
     records: RecordStore
     surroundings: SurroundingsStore
     access: AccessStore
+    alerts: AlertStore
 
     @property
     @abstractmethod

@@ -300,6 +300,7 @@ def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
         "prune_notes": retention.history,
         "prune_fires": retention.fires,
         "prune_changes": retention.fires,
+        "prune_alert_messages": retention.history,
         "old_signals": timedelta(hours=1),
         "forget_workers": timedelta(hours=1),
         "prune_lanes": timedelta(hours=1),

@@ -72,8 +72,8 @@ def _heard(worker: int, told: Sequence[tuple[Order, int | None]]) -> Operation[B
     return Beat(order=order, slots=slots, signals={number: reason for number, _, reason in signals})
 
 
-def end_lease(worker: int) -> Operation[None]:
-    yield Ask("end_lease", {"id": worker})
+def end_lease(worker: int, *, died: bool = False) -> Operation[None]:
+    yield Ask("end_lease", {"id": worker, "died": int(died)})
 
 
 def workers() -> Operation[list[WorkerInfo]]:

@@ -80,6 +80,16 @@ async def needs(
     zone: str | None = None,
 ) -> list[Need]:
     """Return the items that need attention: first those that stop everything, then newest first."""
+    found = await conditions(store, progress, overdue, zone=zone)
+    broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
+    found += [await explained(store, one, zone) for one in broken]
+    return found + await failed_tasks(store, since)
+
+
+async def conditions(
+    store: Store, progress: StoreProgress, overdue: OverdueRuns | None, *, zone: str | None = None
+) -> list[Need]:
+    """Return the items that last: nothing is fired, or jobs cannot run."""
     living = await store.work.living()
     found = [
         *_overdue(progress, overdue),
@@ -87,9 +97,7 @@ async def needs(
         *await _left_behind(store, living),
         *await without_worker(store, living),
     ]
-    broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
-    found += [await _not_kept(store, one, zone) for one in broken]
-    return [_redacted(need) for need in found + await _failed(store, since)]
+    return [_redacted(need) for need in found]
 
 
 def _redacted(need: Need) -> Need:
@@ -208,7 +216,7 @@ async def _left_behind(store: Store, believed: Sequence[WorkerInfo]) -> list[Nee
     ]
 
 
-async def _not_kept(store: Store, one: NotKept, zone: str | None) -> Need:
+async def explained(store: Store, one: NotKept, zone: str | None) -> Need:
     """Return the item for the last of several failed or missed runs, with its explanation."""
     schedule = await store.schedules.get(one.schedule)
     zone = zone or schedule.plan.shown_zone
@@ -221,7 +229,7 @@ async def _not_kept(store: Store, one: NotKept, zone: str | None) -> Need:
     if one.moments > 1:
         first = LocalClock(zone, one.due_at).near(one.first)
         said = f"{said} ({plural(one.moments, 'moment')} since {first})"
-    return Need(
+    need = Need(
         name=one.schedule,
         kind="skipped" if one.cause is not None else str(one.state),
         sentence=said,
@@ -235,11 +243,12 @@ async def _not_kept(store: Store, one: NotKept, zone: str | None) -> Need:
         ),
         reacts=schedule.plan.reaction is not None,
     )
+    return _redacted(need)
 
 
-async def _failed(store: Store, since: datetime) -> list[Need]:
+async def failed_tasks(store: Store, since: datetime, *, limit: int = MOST_NEEDS) -> list[Need]:
     """Return failed jobs that were not enqueued by a schedule, grouped by task."""
-    return [
+    found = [
         Need(
             name=one.task,
             kind="failed",
@@ -254,5 +263,6 @@ async def _failed(store: Store, since: datetime) -> list[Need]:
             ),
             matter=Matter(subject=f"task:{one.task}", kind="failed", until=one.ended_at),
         )
-        for one in await store.evidence.failed_tasks(since, limit=MOST_NEEDS)
+        for one in await store.evidence.failed_tasks(since, limit=limit)
     ]
+    return [_redacted(need) for need in found]

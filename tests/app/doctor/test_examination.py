@@ -14,7 +14,7 @@ from duly.errors import InvalidValue, StoreUnavailable
 PAGE = Path(__file__).parents[3] / "docs/operating.md"
 ON_SQLITE = {
     *("SQLite", "file system", "disk space", "schema", "writing", "clock", "zone data"),
-    *("moments", "schedules", "tasks", "workers"),
+    *("moments", "schedules", "tasks", "workers", "alerts"),
 }
 ON_POSTGRES = (ON_SQLITE - {"SQLite", "file system", "disk space"}) | {
     "PostgreSQL",

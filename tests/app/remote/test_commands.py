@@ -233,7 +233,7 @@ def test_the_doctor_looks_at_what_is_in_the_tables(there: Elsewhere, token: str)
     levels = {one["check"]: one["level"] for one in json.loads(looked.stdout)["findings"]}
     assert levels.pop("tasks") == "problem"
     assert levels == dict.fromkeys(
-        ("partitions", "clock", "zone data", "moments", "schedules", "workers"), "ok"
+        ("partitions", "clock", "zone data", "moments", "schedules", "workers", "alerts"), "ok"
     )
 
 

@@ -60,9 +60,12 @@ class WorkStore(Noun):
         return work.listen_to(worker)
 
     @verb(None)
-    async def end_lease(self, worker: int) -> None:
-        """End the lease of a worker that runs nothing: its jobs may be reclaimed at once."""
-        await self._db.write(lambda: work.end_lease(worker))
+    async def end_lease(self, worker: int, *, died: bool = False) -> None:
+        """End the lease of a worker that runs nothing: its jobs may be reclaimed at once.
+
+        ``died``: it did not end its lease by itself.
+        """
+        await self._db.write(lambda: work.end_lease(worker, died=died))
         self._db.nudge(WORKERS)
 
     @reads("viewer")

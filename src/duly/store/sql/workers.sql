@@ -25,7 +25,7 @@ returning told, told_slots;
 -- name: end_lease
 -- At once and without a margin: the caller knows that the worker runs no job any more.
 update duly.worker
-   set lease_until = 0
+   set lease_until = 0, died = :died::int::boolean
  where id = :id
 returning id;
 

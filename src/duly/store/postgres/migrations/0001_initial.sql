@@ -257,7 +257,8 @@ create table duly.worker (
     running     int not null default 0,
     beat_at     bigint not null default 0,
     told        text not null default 'run',
-    told_slots  int
+    told_slots  int,
+    died        boolean not null default false  -- it ended without saying so, and another process noticed
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 -- Messages to the worker that runs a job, such as cancel.
@@ -656,3 +657,39 @@ create table duly.reactor (
 
 -- Schedules that react to events.
 create index schedule_reacting on duly.schedule (id) where substr(rule, 1, 3) = 'on ';
+
+-- Problems that somebody was or will be told of. The kind 'ping' remembers the last run of a schedule
+-- that a receiver was told of.
+create table duly.alert (
+    kind        text collate "C" not null,
+    subject     text collate "C" not null,
+    problem     text not null,
+    found_at    bigint not null,
+    told_at     bigint,
+    resolved_at bigint,
+    primary key (kind, subject)
+);
+
+-- The outbox of alerts. A row with next_at is still to be sent.
+create table duly.alert_message (
+    id          bigint primary key,
+    destination text collate "C" not null,
+    made_at     bigint not null,
+    content     text not null,
+    attempts    int not null,
+    next_at     bigint,
+    sent_at     bigint,
+    error       text not null
+);
+
+create index alert_message_pending on duly.alert_message (destination, made_at, id)
+    where next_at is not null;
+create index alert_message_made on duly.alert_message (made_at);
+
+-- The node that examines the store and delivers messages. At most one row: a lease.
+create table duly.alert_turn (
+    place   int primary key,
+    holder  text collate "C" not null,
+    until   bigint not null,
+    told_at bigint
+);

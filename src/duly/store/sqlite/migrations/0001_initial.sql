@@ -294,7 +294,8 @@ create table duly_worker (
     running     integer not null default 0,
     beat_at     integer not null default 0,
     told        text not null default 'run',
-    told_slots  integer
+    told_slots  integer,
+    died        integer not null default 0  -- it ended without saying so, and another process noticed
 ) strict;
 
 create index duly_worker_lease on duly_worker (lease_until);
@@ -574,3 +575,39 @@ create table duly_unanswered (
 
 -- Schedules that react to events.
 create index duly_schedule_reacting on duly_schedule (id) where substr(rule, 1, 3) = 'on ';
+
+-- Problems that somebody was or will be told of. The kind 'ping' remembers the last run of a schedule
+-- that a receiver was told of.
+create table duly_alert (
+    kind        text not null,
+    subject     text not null,
+    problem     text not null,
+    found_at    integer not null,
+    told_at     integer,
+    resolved_at integer,
+    primary key (kind, subject)
+) strict, without rowid;
+
+-- The outbox of alerts. A row with next_at is still to be sent.
+create table duly_alert_message (
+    id          integer primary key,
+    destination text not null,
+    made_at     integer not null,
+    content     text not null,
+    attempts    integer not null,
+    next_at     integer,
+    sent_at     integer,
+    error       text not null
+) strict;
+
+create index duly_alert_message_pending on duly_alert_message (destination, made_at, id)
+    where next_at is not null;
+create index duly_alert_message_made on duly_alert_message (made_at);
+
+-- The node that examines the store and delivers messages. At most one row: a lease.
+create table duly_alert_turn (
+    place   integer primary key,
+    holder  text not null,
+    until   integer not null,
+    told_at integer
+) strict;
