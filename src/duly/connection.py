@@ -22,6 +22,7 @@ from weakref import WeakSet
 from duly.errors import DulyError, InvalidValue, SchemaMismatch
 from duly.settings import Settings, load
 from duly.settings.kinds import check_address
+from duly.settings.loading import SettingsFile, framework
 from duly.store.connect import connect, database, is_postgres, is_remote, place
 from duly.store.database import Migration
 from duly.store.foreign import Verb, Work, awrite_on, write_on
@@ -314,7 +315,7 @@ _PREFIX = "DULY_"
 
 def configured() -> Settings:
     said = sorted(item for item in os.environ.items() if item[0].startswith(_PREFIX))
-    return _read(tuple(said), Path.cwd())
+    return _read(tuple(said), Path.cwd(), framework())
 
 
 def retention_of(settings: Settings) -> Retention:
@@ -324,7 +325,11 @@ def retention_of(settings: Settings) -> Retention:
 
 
 @lru_cache(maxsize=8)
-def _read(said: tuple[tuple[str, str], ...], folder: Path) -> Settings:
+def _read(
+    said: tuple[tuple[str, str], ...],
+    folder: Path,
+    _framework: SettingsFile | None,  # for the cache: ``load`` asks for it itself
+) -> Settings:
     return load({}, dict(said), folder)
 
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import django  # type: ignore[import-untyped]
-from django.conf import settings  # type: ignore[import-untyped]
-from django.core.management import call_command  # type: ignore[import-untyped]
-from django.db import connection  # type: ignore[import-untyped]
-from django.db.migrations.executor import MigrationExecutor  # type: ignore[import-untyped]
+import django
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
 from psycopg.conninfo import conninfo_to_dict
 
 APP = "django_celery_beat"

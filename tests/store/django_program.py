@@ -3,10 +3,10 @@
 from multiprocessing.connection import Connection
 from typing import Any
 
-import django  # type: ignore[import-untyped]
-from django.conf import settings  # type: ignore[import-untyped]
-from django.db import connection, connections, transaction  # type: ignore[import-untyped]
-from django.db.utils import load_backend  # type: ignore[import-untyped]
+import django
+from django.conf import settings
+from django.db import connection, connections, transaction
+from django.db.utils import load_backend
 from psycopg.conninfo import conninfo_to_dict
 
 from duly.model.job import JobRequest

@@ -57,15 +57,23 @@ class Enqueuer:
         twin: str,
     ) -> list[Job[R]]:
         asked = [call.asked() for call in calls]
-        if connection is None:
-            numbers = self.lazy.call(
-                lambda store: _enqueued(store, asked, idempotency_key), twin=twin
-            )
-        else:
-            _refuse_both(idempotency_key)
-            with told_which_database(self.lazy, connection):
-                numbers = enqueue_on(connection, asked)
+        numbers = self._write(asked, connection, idempotency_key, twin=twin)
         return self._jobs(calls, asked, numbers)
+
+    def _write(
+        self,
+        asked: Sequence[model.JobRequest],
+        connection: object | None,
+        idempotency_key: str | None,
+        *,
+        twin: str,
+    ) -> list[int]:
+        """Store the jobs, on the caller's connection if there is one; return their numbers."""
+        if connection is None:
+            return self.lazy.call(lambda store: _enqueued(store, asked, idempotency_key), twin=twin)
+        _refuse_both(idempotency_key)
+        with told_which_database(self.lazy, connection):
+            return enqueue_on(connection, asked)
 
     async def aenqueue(
         self,

@@ -48,10 +48,25 @@ _OF_SERVICE = re.compile(
 _LINK = re.compile(r"(tcp|udp|sctp)://")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SettingsFile:
+    """A settings file, or the settings of a framework, which take the place of the file."""
+
     path: Path
     values: Mapping[str, object]
+
+
+_of_framework: SettingsFile | None = None
+
+
+def use_framework(settings: SettingsFile | None) -> None:
+    """Use the settings of a framework, such as Django's, in place of a settings file."""
+    global _of_framework  # noqa: PLW0603 - a process has one framework
+    _of_framework = settings
+
+
+def framework() -> SettingsFile | None:
+    return _of_framework
 
 
 def load(flags: Mapping[str, object], environ: Mapping[str, str], folder: Path) -> Settings:
@@ -63,7 +78,7 @@ def load(flags: Mapping[str, object], environ: Mapping[str, str], folder: Path) 
         flags={key_named(name).name: value for name, value in flags.items() if value is not None},
         environ=said_in(environ),
         folder=folder.absolute(),
-        file=_known(nearest(folder)),
+        file=_known(framework() or nearest(folder)),
     )
     settled = {name: said.settled(key) for name, key in keys().items()}
     return Settings(

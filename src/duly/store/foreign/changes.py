@@ -2,7 +2,7 @@
 
 The store has the nouns and operations of any other, and lives as long as one call. Its writes are
 committed or rolled back with the caller's transaction. No process is notified, because nothing has
-happened before the commit.
+happened before the commit; a caller that learns of its commit gives ``nudge``, and notifies then.
 
 Two things are not possible on the caller's connection, and are refused. A repeatable read
 transaction does not see what others have committed, which a decision about a schedule needs. And a
@@ -29,6 +29,13 @@ from duly.store.store import SqlStore, Store
 T = TypeVar("T")
 
 Work: TypeAlias = Callable[[Store], Coroutine[Any, Any, T]]
+
+Nudge: TypeAlias = Callable[[Sequence[str]], None]
+
+
+def _to_nobody(_: Sequence[str]) -> None:
+    """Notify nobody: duly is not told of the caller's commit, and other processes poll."""
+
 
 NO_PLACE = (
     "duly's tables have no partition for a row of that day, and one is not made in a transaction "
@@ -58,12 +65,12 @@ class Verb(NamedTuple):
         return f"{self.owner}.a{self.name}({self.given})"
 
 
-def write_on(connection: object, work: Work[T], verb: Verb) -> T:
+def write_on(connection: object, work: Work[T], verb: Verb, nudge: Nudge = _to_nobody) -> T:
     """Run the work on a store in the transaction of the connection."""
     driver = driver_of(connection)
     if driver.waits:
         raise InvalidValue(f"this is {named(connection)}: await {verb.awaited}")
-    return at_once(_visit(driver, connection, work, decides=verb.decides))
+    return at_once(_visit(driver, connection, work, decides=verb.decides, nudge=nudge))
 
 
 async def awrite_on(connection: object, work: Work[T], verb: Verb) -> T:
@@ -78,15 +85,17 @@ async def awrite_on(connection: object, work: Work[T], verb: Verb) -> T:
         lender = await driver.relay(connection)
         result: T = await lender.run_sync(write_on, work, verb)
         return result
-    return await _visit(driver, connection, work, decides=verb.decides)
+    return await _visit(driver, connection, work, decides=verb.decides, nudge=_to_nobody)
 
 
-async def _visit(driver: Driver, connection: object, work: Work[T], *, decides: bool) -> T:
+async def _visit(
+    driver: Driver, connection: object, work: Work[T], *, decides: bool, nudge: Nudge
+) -> T:
     talk = Talk.on(driver, connection)
     ids = await carry_out(talk, reserved(1))
     if decides:
         await carry_out(talk, _see_what_others_commit(talk))
-    return await work(SqlStore(_Guest(talk, whole=decides), ids=ids))
+    return await work(SqlStore(_Guest(talk, whole=decides, nudge=nudge), ids=ids))
 
 
 def _see_what_others_commit(talk: Talk) -> Operation[None]:
@@ -103,8 +112,9 @@ def _see_what_others_commit(talk: Talk) -> Operation[None]:
 class _Guest:
     """The caller's connection as the database of a store."""
 
-    def __init__(self, talk: Talk, *, whole: bool) -> None:
+    def __init__(self, talk: Talk, *, whole: bool, nudge: Nudge) -> None:
         self.dialect: Dialect = talk.dialect
+        self.nudge = nudge
         self._talk = talk
         self._whole = whole
 
@@ -123,9 +133,6 @@ class _Guest:
     async def read(self, start: Start[T], /) -> T:
         return await carry_out(self._talk, start())
 
-    def nudge(self, topics: Sequence[str], /) -> None:
-        """Do nothing: duly is not told of the caller's commit, and other processes poll."""
-
     def listen(self, listener: Callable[[str], None], /) -> None:
         """Do nothing: the store lives for one call only."""
 
@@ -143,6 +150,27 @@ class _Guest:
 
     async def close(self) -> None:
         """Do nothing: the caller closes the connection."""
+
+
+class _Lodger(_Guest):
+    """The caller's connection as the database of a store that lives longer than one call."""
+
+    def __init__(self, driver: Driver, connection: object, nudge: Nudge) -> None:
+        super().__init__(Talk.on(driver, connection), whole=True, nudge=nudge)
+        self._driver, self._connection = driver, connection
+
+    async def write(self, start: Start[T], /) -> T:
+        self._talk = Talk.on(self._driver, self._connection)  # with the moment of now
+        return await super().write(start)
+
+    async def read(self, start: Start[T], /) -> T:
+        self._talk = Talk.on(self._driver, self._connection)
+        return await super().read(start)
+
+
+def store_on(connection: object, nudge: Nudge = _to_nobody) -> SqlStore:
+    """Return a store on a connection that does not wait; its calls never do either."""
+    return SqlStore(_Lodger(driver_of(connection), connection, nudge))
 
 
 def _lacks_a_place(error: BaseException) -> bool:

@@ -39,7 +39,7 @@ class JobStore(Noun):
             answers = await self._enqueue(calls)
         else:
             answers = await self._gathering.add(calls)
-        self._db.nudge(*_topics(calls))
+        self._db.nudge(*topics_of(calls))
         return answers
 
     @verb("operator")
@@ -54,7 +54,7 @@ class JobStore(Noun):
             len(calls), lambda numbers: jobs.enqueue_once(_wanted(calls, numbers), once)
         )
         answers = await self._db.insist(start)
-        self._db.nudge(*_topics(calls))
+        self._db.nudge(*topics_of(calls))
         return answers
 
     async def _enqueue_plain(self, calls: Sequence[JobRequest]) -> list[int]:
@@ -336,7 +336,7 @@ def _wanted(calls: Sequence[JobRequest], numbers: Iterable[int]) -> list[Numbere
     return [NumberedCall(call, number) for call, number in zip(calls, numbers, strict=True)]
 
 
-def _topics(calls: Iterable[JobRequest]) -> list[str]:
+def topics_of(calls: Iterable[JobRequest]) -> list[str]:
     """Return the topics to nudge: workers of the queues, or the dispatcher for jobs due later."""
     queues = {f"{READY}:{call.queue}" for call in calls if call.run_after is None}
     later = [JOBS] if any(call.run_after is not None for call in calls) else []

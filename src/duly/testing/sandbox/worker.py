@@ -38,14 +38,21 @@ A_MOMENT = 2.0
 class WorkSession:
     """One call of ``run``."""
 
+    name = "sandbox"  # of the worker
+    lease = LEASE
+
     def __init__(
         self, store: Store, registry: Registry, *, plain: ThreadExecutor, raising: bool = False
     ) -> None:
         self._store = store
         self._registry = registry
-        self._here = LocalExecutor(plain, raising=raising)
+        self._here = self.executor(plain, raising=raising)
         self._started: dict[int, None] = {}
         self._time = 0.0
+
+    @staticmethod
+    def executor(plain: ThreadExecutor, *, raising: bool) -> "LocalExecutor":
+        return LocalExecutor(plain, raising=raising)
 
     @property
     def error(self) -> BaseException | None:
@@ -123,11 +130,11 @@ class WorkSession:
         executors: dict[str, Executor] = dict.fromkeys(("async", "thread", "process"), self._here)
         needs = {name for definition in self._registry for name in definition.needs}
         setup = Setup(
-            name="sandbox",
+            name=self.name,
             queues=tuple(sorted(queues)),
             slots=1,
             resources=dict.fromkeys(needs, PLENTY),
-            lease=LEASE,
+            lease=self.lease,
             verbose=True,
         )
         return Worker(

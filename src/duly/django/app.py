@@ -1,0 +1,273 @@
+"""The app of a Django project, and how it uses Django's connections.
+
+Enqueueing writes on Django's own connection: inside ``transaction.atomic`` a job is there if the
+block commits, and workers are notified after that. Every other call joins the transaction as well
+if one is open. Otherwise it uses a connection of duly's own, which repeats what a lost connection
+or a deadlock has undone.
+"""
+
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
+
+import django
+from asgiref.sync import sync_to_async
+from django.apps import apps
+from django.db import close_old_connections, connections, transaction
+from django.db.transaction import TransactionManagementError
+
+from duly.app.declarations import Scheduling
+from duly.app.duly import Duly
+from duly.app.job import Job
+from duly.app.tasks import Call, Enqueuer
+from duly.connection import SAID_BY_OPERATOR, LazyStore
+from duly.django.conf import database_url, project
+from duly.errors import InvalidValue, SchemaMismatch
+from duly.model.job import JobRequest
+from duly.registry.definition import Definition
+from duly.registry.registry import Registry
+from duly.store.foreign import Verb, Work, write_on
+from duly.store.nouns.jobs import topics_of
+from duly.store.store import Store
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+NAME: Final = "django"  # of the app, as the owner of its schedules
+TARGET: Final = "duly.django.app:duly"
+_NOTIFY: Final = "select pg_notify('duly', topic) from unnest(%s::text[]) as topic"
+_JOINED: Final = Verb("duly", "call")
+
+
+class DjangoDuly(Duly):
+    """The app whose tasks are in the ``tasks.py`` of installed apps; see ``duly.django``."""
+
+    def __init__(self) -> None:
+        super().__init__(name=NAME)
+        completion = self.registry.completion
+        self.registry = JobRegistry()
+        self.registry.completion = completion
+        self._lazy = self.project_store = ProjectStore()
+        self._enqueuer = TransactionalEnqueuer(self.registry, self._lazy)
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Set Django up, which imports the ``tasks.py`` of installed apps; return other modules."""
+        if not apps.ready:
+            django.setup()
+        return super().imports
+
+    @property
+    def schedule(self) -> Scheduling:
+        return Scheduling(self.declarations, self.zone)
+
+
+class ProjectStore(LazyStore):
+    """The store in a database of the Django project."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    @property
+    def url(self) -> str:
+        """The address of Django's database; in tests, of the test database."""
+        if self.instead is not None:
+            return self.instead.url
+        return os.environ.get(SAID_BY_OPERATOR) or database_url(project().database)
+
+    @property
+    def connection(self) -> Any:
+        """Django's connection to the database with duly's tables, of this thread."""
+        return connections[project().database]
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether calls of this thread use Django's connection: in a transaction, or in memory."""
+        connection = self.connection
+        return self.instead is None and (
+            bool(connection.in_atomic_block) or is_in_memory(connection)
+        )
+
+    async def store(self) -> Store:
+        if self.instead is None and is_in_memory(self.connection):
+            raise InvalidValue(
+                "the project's database is in memory, and no other connection sees it: use a file, "
+                "or in tests duly.django.testing"
+            )
+        with told_to_migrate():
+            return await super().store()
+
+    def call(self, work: Callable[[Store], Awaitable[T]], *, twin: str) -> T:
+        if not self.is_joined:
+            return super().call(work, twin=twin)
+        connection = self.connection
+        with told_to_migrate():
+            return write_on(
+                connection,
+                cast(Work[T], work),
+                _JOINED,
+                lambda topics: wake_after_commit(connection, topics),
+            )
+
+
+class TransactionalEnqueuer(Enqueuer):
+    """Enqueues on Django's connection, and notifies workers after the commit."""
+
+    async def aenqueue(
+        self,
+        calls: Sequence[Call[R]],
+        *,
+        connection: object | None,
+        idempotency_key: str | None,
+    ) -> list[Job[R]]:
+        if connection is not None or not self._is_ours:
+            return await super().aenqueue(
+                calls, connection=connection, idempotency_key=idempotency_key
+            )
+        # Django's connections are for threads, and this is the thread of the caller's.
+        return await sync_to_async(self.enqueue)(
+            calls, connection=None, idempotency_key=idempotency_key, twin=""
+        )
+
+    def _write(
+        self,
+        asked: Sequence[JobRequest],
+        connection: object | None,
+        idempotency_key: str | None,
+        *,
+        twin: str,
+    ) -> list[int]:
+        lazy = self.lazy
+        if connection is None and isinstance(lazy, ProjectStore) and self._is_ours:
+            if idempotency_key is None:
+                connection = lazy.connection
+            elif lazy.is_joined:
+                raise InvalidValue(
+                    "idempotency_key= in a transaction: the job is there if that commits; leave "
+                    "the key out, or enqueue outside of transaction.atomic"
+                )
+        with told_to_migrate():
+            numbers = super()._write(asked, connection, idempotency_key, twin=twin)
+        if hasattr(connection, "run_on_commit"):
+            wake_after_commit(connection, topics_of(asked))
+            if project().inline and self._is_ours:
+                run_after_commit(connection, self.registry)
+        return numbers
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether jobs go to the project's database, and not to a sandbox of a test."""
+        return isinstance(self.lazy, ProjectStore) and self.lazy.instead is None
+
+
+class JobRegistry(Registry):
+    """Tasks whose jobs close database connections that are too old or broken, as requests do."""
+
+    def add(self, definition: Definition, *, local: bool = False) -> None:
+        function = with_fresh_connections(definition.function, is_async=definition.is_async)
+        super().add(replace(definition, function=function), local=local)
+
+
+def with_fresh_connections(
+    function: Callable[..., Any], *, is_async: bool = False
+) -> Callable[..., Any]:
+    """Wrap the function of a job, so that it begins with usable connections and leaves none."""
+
+    @wraps(function)
+    def plain(*args: Any, **kwargs: Any) -> object:
+        close_old_connections()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            close_old_connections()
+
+    @wraps(function)
+    async def coroutine(*args: Any, **kwargs: Any) -> object:
+        # The connections of a coroutine are those of the thread that sync_to_async uses.
+        await sync_to_async(close_old_connections)()
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            await sync_to_async(close_old_connections)()
+
+    return coroutine if is_async or inspect.iscoroutinefunction(function) else plain
+
+
+class WakeUp:
+    """A hook for ``on_commit`` that notifies the workers and schedulers of other processes."""
+
+    def __init__(self, connection: Any, topics: Sequence[str]) -> None:
+        self._connection = connection
+        self.topics = frozenset(topics)
+
+    def __call__(self) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute(_NOTIFY, [sorted(self.topics)])
+
+
+def wake_after_commit(connection: Any, topics: Sequence[str]) -> None:
+    """Notify other processes after the commit, once for each topic.
+
+    A worker on SQLite watches the file itself. Where the transaction is managed by hand, Django
+    calls no hooks, and other processes poll.
+    """
+    if connection.vendor != "postgresql":
+        return
+    new = set(topics) - _announced(connection, WakeUp)
+    if new:
+        with suppress(TransactionManagementError):
+            hook = WakeUp(connection, sorted(new))
+            transaction.on_commit(hook, using=connection.alias, robust=True)
+
+
+class RunInline:
+    """A hook for ``on_commit`` that runs the ready jobs in this thread."""
+
+    topics = frozenset({"run"})
+
+    def __init__(self, connection: Any, registry: Registry) -> None:
+        self._connection = connection
+        self._registry = registry
+
+    def __call__(self) -> None:
+        from duly.django.inline import run_ready  # noqa: PLC0415 - a worker is rarely needed here
+
+        run_ready(self._connection, self._registry)
+
+
+def run_after_commit(connection: Any, registry: Registry) -> None:
+    if not _announced(connection, RunInline):
+        hook = RunInline(connection, registry)
+        transaction.on_commit(hook, using=connection.alias, robust=True)
+
+
+def _announced(connection: Any, kind: type[WakeUp | RunInline]) -> set[str]:
+    """Return the topics of hooks that run if this savepoint is committed."""
+    here = set(connection.savepoint_ids)
+    return {
+        topic
+        for savepoints, hook, *_ in connection.run_on_commit
+        if isinstance(hook, kind) and savepoints <= here
+        for topic in hook.topics
+    }
+
+
+def is_in_memory(connection: Any) -> bool:
+    return connection.vendor == "sqlite" and bool(connection.is_in_memory_db())
+
+
+@contextmanager
+def told_to_migrate() -> Iterator[None]:
+    """Name the remedy of a Django project in errors about missing tables."""
+    try:
+        yield
+    except SchemaMismatch as error:
+        said = str(error).partition(": run duly db migrate")[0].partition("; ")[0]
+        raise SchemaMismatch(f"{said}: run manage.py migrate") from None
+
+
+duly = DjangoDuly()

@@ -1,0 +1,32 @@
+"""The Django app: reads ``DULY``, imports the tasks of installed apps, registers the checks."""
+
+from django.apps import AppConfig
+from django.core.checks import register
+from django.core.signals import setting_changed
+from django.utils.module_loading import autodiscover_modules
+
+from duly.django.checks import check_settings
+from duly.django.conf import SETTING, project, use_project_settings
+from duly.errors import InvalidValue
+
+
+class DulyConfig(AppConfig):
+    name = "duly.django"
+    label = "duly"
+    verbose_name = "duly"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        register(check_settings)
+        setting_changed.connect(_read_again)
+        try:
+            use_project_settings()
+        except InvalidValue:
+            return  # the system checks say so
+        autodiscover_modules(project().tasks_module)
+
+
+def _read_again(*, setting: str, **_: object) -> None:
+    """Read ``DULY`` again when a test overrides it."""
+    if setting in (SETTING, "TIME_ZONE"):
+        use_project_settings()

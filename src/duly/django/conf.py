@@ -1,0 +1,117 @@
+"""The setting ``DULY`` of a Django project.
+
+Its keys are the settings of duly in upper case (``QUEUES``, ``CONCURRENCY``, …: docs/settings.md)
+and those of ``ProjectSettings``. It takes the place of a settings file: environment variables and
+options of a command win over it. The time zone of rules is Django's ``TIME_ZONE`` by default.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from django.conf import settings
+from django.db import connections
+
+from duly.errors import InvalidValue
+from duly.settings.kinds import refusal
+from duly.settings.loading import SettingsFile, use_framework
+from duly.settings.settings import keys
+
+SETTING: Final = "DULY"
+# Settings of duly that a Django project gives in another way.
+ELSEWHERE: Final = {"url": "DATABASE", "app": "DATABASE"}
+# Options of a database that are Django's own, and not libpq's.
+_OF_DJANGO: Final = ("assume_role", "isolation_level", "pool", "server_side_binding")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectSettings:
+    """The keys of ``DULY`` that only a Django project has."""
+
+    database: str = "default"  # the alias of the database with duly's tables
+    inline: bool = False  # run jobs in this process, right after the commit
+    tasks_module: str = "tasks"  # imported from every installed app
+    stats_token: str = ""  # opens stats.json to a program; empty: staff only
+
+
+def project() -> ProjectSettings:
+    """Return the keys of ``DULY`` that only a Django project has."""
+    return ProjectSettings(**_split(_written())[1])
+
+
+def use_project_settings() -> None:
+    """Let duly read its settings from ``DULY``."""
+    values = {"zone": settings.TIME_ZONE, **_split(_written())[0]}
+    use_framework(SettingsFile(path=_place(), values=values))
+
+
+def check_written() -> None:
+    """Raise ``InvalidValue`` if ``DULY`` has wrong keys or values."""
+    values, own = _split(_written())
+    for name, value in own.items():
+        kind = {field.name: field.type for field in fields(ProjectSettings)}[name]
+        if not isinstance(value, kind):  # type: ignore[arg-type]
+            raise InvalidValue(f'{SETTING}["{name.upper()}"] = {value!r}: expected {kind}')
+    for name, value in values.items():
+        try:
+            keys()[name].kind.read(value)
+        except InvalidValue as error:
+            raise InvalidValue(f'{SETTING}["{name.upper()}"] = {value!r}: {error}') from None
+
+
+def database_url(alias: str) -> str:
+    """Return the address of a Django database, as duly opens it with connections of its own."""
+    connection = connections[alias]
+    given = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return str(given["NAME"])
+    options = {
+        name: value for name, value in (given.get("OPTIONS") or {}).items()
+        if name not in _OF_DJANGO and isinstance(value, str | int)
+    }  # fmt: skip
+    host = str(given.get("HOST") or "")
+    if given.get("PASSWORD"):
+        options["password"] = given["PASSWORD"]
+    if host.startswith("/"):
+        options["host"], host = host, ""
+    port = f":{given['PORT']}" if given.get("PORT") and host else ""
+    if given.get("PORT") and not host:
+        options["port"] = given["PORT"]
+    user = f"{quote(given['USER'], safe='')}@" if given.get("USER") else ""
+    name = quote(str(given.get("NAME") or ""), safe="")
+    asked = f"?{urlencode(options, quote_via=quote)}" if options else ""
+    return f"postgresql://{user}{host}{port}/{name}{asked}"
+
+
+def _written() -> Mapping[str, Any]:
+    found = getattr(settings, SETTING, {})
+    if not isinstance(found, Mapping):
+        raise InvalidValue(f"{SETTING} = {found!r}: expected a dict, as {{'QUEUES': ['default']}}")
+    return found
+
+
+def _split(written: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split ``DULY`` into settings of duly and those of ``ProjectSettings``, by their names."""
+    named = {str(name).lower(): value for name, value in written.items()}
+    own = [field.name for field in fields(ProjectSettings)]
+    known = {name for name in keys() if name not in ELSEWHERE}
+    wrong = [name.upper() for name in named if name not in known and name not in own]
+    if wrong:
+        possible = [name.upper() for name in (*sorted(known), *own)]
+        raise InvalidValue(refusal(wrong, possible, place=SETTING))
+    return (
+        {name: _plain(value) for name, value in named.items() if name in known},
+        {name: value for name, value in named.items() if name in own},
+    )
+
+
+def _plain(value: object) -> object:
+    """Return a tuple as the list that a file would have."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _place() -> Path:
+    """Return the name under which messages show ``DULY``; relative paths start in its folder."""
+    return Path(getattr(settings, "BASE_DIR", None) or Path.cwd()) / SETTING

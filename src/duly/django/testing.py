@@ -1,0 +1,84 @@
+"""Jobs in the tests of a Django project: in its transaction, thread and connection.
+
+    class OrderTest(TestCase):
+        def test_a_paid_order_sends_a_mail(self):
+            pay(order)
+            assert_enqueued(send_mail.bind(order.id))
+            run_jobs()
+
+Jobs are rows in the test's own transaction, so that a rollback undoes them, as in production.
+``run_jobs`` runs them with a real worker in this thread: a task uses the connection, the patches
+and the thread locals of the test. For schedules and the passing of time there is
+``duly.testing.Sandbox``.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from duly import clock
+from duly.app.job import Job
+from duly.app.tasks import Call, Enqueueable
+from duly.django.app import duly
+from duly.django.inline import run_ready
+from duly.model.job_filter import EVERYTHING, parse_filter
+from duly.testing.sandbox import assertions
+from duly.testing.sandbox.time_travel import end_of
+
+R = TypeVar("R")
+
+
+def run_jobs(*, raising: bool = False) -> list[Job[Any]]:
+    """Run the jobs that are ready, one after the other, and those that they make ready.
+
+    Return them in the order of their starts. A failed job waits for its next attempt. With
+    ``raising``, the first error of a task is raised here, and the jobs behind it wait.
+    """
+    connection = duly.project_store.connection
+    started = run_ready(connection, duly.registry, raising=raising)
+    return [duly.jobs.get(number) for number in started]
+
+
+def jobs(filter: str = "", /) -> list[Job[Any]]:  # noqa: A002 - what it is called
+    """Return matching jobs, as ``"task:remind state:failed"``; by default all, oldest first."""
+    wanted = parse_filter(filter)
+    found = duly.project_store.call(lambda store: assertions.found(store, wanted), twin="")
+    return [duly.jobs.get(job.id) for job in found]
+
+
+def assert_enqueued(
+    call: Call[R] | Enqueueable[..., R], /, *, at: str | timedelta | datetime | None = None
+) -> Job[R]:
+    """Assert that a job of the call (``remind.bind(42)``) or task was enqueued; return the first.
+
+    ``at`` is the time the job is for, or how long from now that is.
+    """
+    __tracebackhide__ = True
+    found, moment = _found(call, at)
+    if not found.matching:
+        raise AssertionError(assertions.missing(call, found.all, moment))
+    return duly.jobs.get(found.matching[0].id)
+
+
+def assert_not_enqueued(
+    call: assertions.Asked, /, *, at: str | timedelta | datetime | None = None
+) -> None:
+    """Assert that no such job is or was enqueued."""
+    __tracebackhide__ = True
+    found, moment = _found(call, at)
+    if found.matching:
+        raise AssertionError(assertions.unwanted(call, found.matching, moment))
+
+
+class _Found:
+    def __init__(self, call: assertions.Asked, at: datetime | None, now: datetime) -> None:
+        store = duly.project_store
+        self.all = store.call(lambda store: assertions.found(store, EVERYTHING), twin="")
+        self.matching = assertions.matching(call, self.all, at, now)
+
+
+def _found(
+    call: assertions.Asked, at: str | timedelta | datetime | None
+) -> tuple[_Found, datetime | None]:
+    now = clock.now()
+    moment = None if at is None else end_of("at", at, now)
+    return _Found(call, moment, now), moment

@@ -1,0 +1,1 @@
+"""An app of a Django project, for tests."""
