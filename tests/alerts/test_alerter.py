@@ -204,6 +204,18 @@ async def test_a_receiver_that_fails_gets_it_later_with_the_same_key(
         assert [one.state for one in await world.store.alerts.messages()] == ["sent"]
 
 
+async def test_what_cannot_be_sent_for_three_days_is_given_up(world: World, server: Server) -> None:
+    server.answers["/hook"] = answered(500)
+    await fail(world)
+    await looks(alerter(world, told_to(server)))
+    world.wait(4 * 24 * HOUR)
+    for state in ("pending", "given up"):
+        await looks(alerter(world, told_to(server)))
+        assert [one.state for one in await world.store.alerts.messages()] == [state]
+        world.wait(HOUR)
+    assert len(bodies(server)) == 3
+
+
 async def test_a_slow_receiver_keeps_no_other_waiting(world: World, server: Server) -> None:
     server.answers["/slow"] = SILENCE
     to = [

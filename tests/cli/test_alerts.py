@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from duly.app import Store
 from duly.cli import main
+from duly.clock import Timeout, sleep
 from duly.model.alert import AlertChanges, AlertContent
 from tests.builtin.server import answered, serving
 from tests.cli.test_schedules import on, store
@@ -54,6 +56,35 @@ def test_a_test_needs_a_receiver_and_knows_its_name(tmp_path: Path) -> None:
     assert (code, "no [[alerts.to]]" in said) == (2, True)
     code, said = tried('[[alerts.to]]\nname = "a"\nwebhook = "http://127.0.0.1:9"', "--to", "b")
     assert (code, "there are a" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "role",
+    [
+        "up --no-web",
+        *(
+            pytest.param(role, marks=pytest.mark.thorough("repeats it with another command"))
+            for role in ("scheduler", "worker")
+        ),
+    ],
+)
+async def test_every_node_alerts_as_the_settings_file_says(tmp_path: Path, role: str) -> None:
+    async with serving() as server:
+        server.answers["/watch"] = answered(200)
+        (tmp_path / "duly.toml").write_text(f'[alerts]\nping = "{server.url("/watch")}"')
+        (tmp_path / "tasks.py").write_text("from duly import Duly\n\nduly = Duly()\n")
+        command = [sys.executable, "-m", "duly", *role.split()]
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=tmp_path, stderr=asyncio.subprocess.DEVNULL
+        )
+        try:
+            async with Timeout(60):
+                while not server.asked:
+                    await sleep(0.05)
+        finally:
+            process.terminate()
+            await process.wait()
+    assert server.asked[0].path == "/watch"
 
 
 async def test_a_test_message_is_sent_to_every_receiver(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The table [alerts]: what it takes, and what it refuses and why."""
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -58,6 +59,16 @@ def test_the_whole_table_is_read_and_its_secrets_are_not_shown(tmp_path: Path) -
     shown = settings.shown("alerts")
     assert shown == "webhook hooks.example.com, people, ping, ping of nightly"
     assert "secret" not in repr(settings)
+
+
+def test_the_examples_of_the_page_are_read(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/alerts.md").read_text()
+    examples = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    first, second = (loaded(tmp_path, text).alerts for text in examples)
+    assert first is not None
+    assert second is not None
+    assert [one.way for one in first.to] == ["webhook", "email"]
+    assert (second.ping, list(second.pings)) == ("${WATCH_URL}", ["nightly"])
 
 
 def test_without_the_table_nothing_is_told(tmp_path: Path) -> None:

@@ -196,8 +196,9 @@ def _pause(message: AlertMessage, error: Exception) -> timedelta | None:
         pause = LONGEST_PAUSE  # the settings may be mended, and the receiver too
     if isinstance(error, RetryAfter) and isinstance(error.delay, timedelta):
         pause = min(max(error.delay, pause), LONGEST_PAUSE)
-    # With these pauses, so many attempts take about three days.
-    return None if message.attempts >= GIVE_UP // LONGEST_PAUSE else pause
+    # By age: messages that have waited behind an unsent one are given up soon after it.
+    age = timedelta() if message.next_at is None else message.next_at - message.made_at
+    return None if age >= GIVE_UP else pause
 
 
 def _mark(run: LastRun) -> Problem:
