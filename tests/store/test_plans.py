@@ -126,11 +126,11 @@ A_JOB = (
 )
 SCHEDULE = (
     "id, name, task, args, rule, policies, queue, priority, tenant, submitter, title, tags, owner, "
-    "version, created_at, cursor, next_at, revision, zone_data"
+    "version, created_at, cursor, next_at, revision, runs, zone_data"
 )
 A_SCHEDULE = (
     "n, 'schedule ' || n, 'work', '{{}}', 'every 1h', '{{}}', 'default', 0, '', '', '', '[]', "
-    "'api', 1, {now}, {now}, {now} + n, 0, '2026f'"
+    "'api', 1, {now}, {now}, {now} + n, 0, 0, '2026f'"
 )
 STATE = (
     "case when n % 100 = 1 then 'running' when n % 3 = 0 then 'ready' "
