@@ -34,7 +34,7 @@ async def test_a_moment_that_nobody_fires_needs_somebody(url: str) -> None:
     await add_overdue(url)
     problem = (await check_store(url)).problem
     assert problem is not None
-    assert "nobody has fired it: is a scheduler running?" in problem
+    assert "has not been fired: is a scheduler running?" in problem
 
 
 async def test_a_node_is_unhealthy_until_what_is_due_is_fired(url: str) -> None:
@@ -85,7 +85,7 @@ async def test_a_store_without_tables_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="no store at"):
+    with pytest.raises(StoreUnavailable, match="no database at"):
         await open_store(str(tmp_path / "typo.db"))
     assert not await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
 

@@ -48,7 +48,8 @@ def address(given: str | None) -> str:
     url = os.environ.get(SAID_BY_OPERATOR) or given or configured().url
     if url == ":memory:":
         raise InvalidValue(
-            "a database in memory would differ for every loop and process; give the path of a file"
+            "an in-memory database would be a different one for every event loop and process; "
+            "give the path of a file"
         )
     check_address(url)
     return url if is_postgres(url) or is_remote(url) else place(url, folder=configured().folder)
@@ -61,8 +62,8 @@ async def open_or_make_store(url: str, *, migrate: bool = False, create: bool = 
     """
     if url == ":memory:":
         raise InvalidValue(
-            "the app is in a sandbox, where nothing runs by itself: box.travel() fires what is "
-            "due, and box.run() runs what is ready"
+            "the app is in a sandbox, where nothing runs on its own: box.travel() fires due "
+            "schedules, and box.run() runs ready jobs"
         )
     if is_remote(url) or (is_postgres(url) and not migrate):
         return await open_store(url)
@@ -122,7 +123,7 @@ class LazyStore:
         if not self._warned and is_on_a_loop():
             self._warned = True
             warnings.warn(
-                f"called on a running event loop, which it blocks: await {twin}",
+                f"called on a running event loop, which it blocks: use await {twin}",
                 RuntimeWarning,
                 stacklevel=_outside(),
             )
@@ -252,7 +253,7 @@ async def migrate_store(
     """Migrate the tables of a store to this version."""
     if url == ":memory:":
         raise InvalidValue(
-            "a database in memory is gone when it is closed; give the path of a file"
+            "an in-memory database is lost when it is closed; give the path of a file"
         )
     there = database(url)
     await there.open()

@@ -42,23 +42,23 @@ def parse_duration(text: str | timedelta) -> timedelta:
     if isinstance(text, timedelta):
         return _checked(text, str(text))
     if not isinstance(text, str):
-        raise RuleError(f'{text!r} is not a length of time: say "{text}s" or "{text}m"')
+        raise RuleError(f'{text!r} is not a duration: write "{text}s" or "{text}m"')
     total, at, body = timedelta(), 0, text.strip()
     while at < len(body) and (found := _PIECE.match(body, at)):
         unit = _unit(found[2])
         if unit is None:
             break
         if len(found[1]) > 12:
-            raise RuleError(f'"{found[1]}" is too long a number', text=text, position=at)
+            raise RuleError(f'"{found[1]}" has too many digits', text=text, position=at)
         if float(found[1]) * unit.total_seconds() > LONGEST.total_seconds():
             raise _too_long(text)
         total += float(found[1]) * unit if "." in found[1] else int(found[1]) * unit
         at = found.end()
         at += body.startswith(" ", at)
     if at < len(body) or not body:
-        either = f': say "{body}s" or "{body}m"'
+        either = f': write "{body}s" or "{body}m"'
         hint = either if body.isdigit() else '; write it as "90s", "5m", "1h30m" or "2d"'
-        raise RuleError(f'"{text}" is not a length of time{hint}', text=text, position=at)
+        raise RuleError(f'"{text}" is not a duration{hint}', text=text, position=at)
     return _checked(total, text)
 
 
@@ -100,7 +100,9 @@ def _checked(length: timedelta, shown: str) -> timedelta:
 
 
 def _too_long(shown: str) -> RuleError:
-    return RuleError(f'"{shown}" is too long: the longest is a century', text=shown, position=0)
+    return RuleError(
+        f'"{shown}" is too long: the longest duration is a century', text=shown, position=0
+    )
 
 
 def usual_runtime(runs: Sequence[timedelta]) -> timedelta | None:

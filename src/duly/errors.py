@@ -184,7 +184,9 @@ class RetryAfter(Exception):
     def __init__(self, delay: str | timedelta | datetime, message: str = "", /) -> None:
         asked: object = delay
         if not isinstance(asked, str | timedelta | datetime):
-            raise TypeError(f'RetryAfter({asked!r}): say "{asked}s", a timedelta or a moment')
+            raise TypeError(
+                f'RetryAfter({asked!r}): expected "{asked}s", a timedelta or a datetime'
+            )
         super().__init__(message or f"try again after {delay}")
         self.delay = delay
         self.message = message

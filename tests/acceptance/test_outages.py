@@ -132,7 +132,7 @@ def rest(seconds: float) -> None:
 def up(folder: Path, url: str, *words: str, more: str = "") -> Iterator[Up]:
     there = Up(folder, url, *words, more=more)
     try:
-        there.hear("is number")
+        there.hear("registered as number")
         yield there
     finally:
         there.kill()
@@ -154,10 +154,10 @@ def test_a_database_that_stops_for_a_while_is_two_lines_in_the_log(
         cluster.stop()
         rest(10)  # it is really away that long
         cluster.start()
-        node.hear("the store answers again")
+        node.hear("the database answers again")
         lost, found = node.said.removeprefix(before).splitlines()
-        assert lost.startswith("the store does not answer (")
-        assert found.startswith("the store answers again, after 1")
+        assert lost.startswith("the database does not answer (")
+        assert found.startswith("the database answers again, after 1")
         assert node.end() == 0
 
 
@@ -193,8 +193,8 @@ def test_a_warm_stop_turns_cold_when_its_time_is_over(tmp_path: Path) -> None:
 
 def goes_on(node: Up, *, workers: int) -> None:
     """Another process has taken the place of the one that ran the job, and does all that it did."""
-    node.hear("this process starts anew")
-    node.hear("is number", times=workers)
+    node.hear("this process restarts")
+    node.hear("registered as number", times=workers)
     app = Duly(node.url)
     try:
         before = app.schedules.history("tick")[0].id
@@ -206,7 +206,7 @@ def goes_on(node: Up, *, workers: int) -> None:
     finally:
         app.close()
     assert (node.folder / "sign.ended").read_text() == "x", "it has ended once"
-    assert node.said.count("this process starts anew") == 1
+    assert node.said.count("this process restarts") == 1
     assert "Traceback" not in node.said
     assert node.end() == 0
 
@@ -218,8 +218,8 @@ def test_an_outage_longer_than_the_lease_does_not_end_the_node(
         node.enqueue("sign")
         node.until(lambda: node.signs("sign"), "the job to begin")
         cluster.stop()
-        node.hear("this process starts anew")
-        node.hear("the store does not answer (start)")
+        node.hear("this process restarts")
+        node.hear("the database does not answer (start)")
         cluster.start()
         goes_on(node, workers=2)
 
@@ -246,7 +246,7 @@ def test_a_node_can_be_stopped_while_it_waits_for_its_store_to_come_back(
         node.enqueue("sign")
         node.until(lambda: node.signs("sign"), "the job to begin")
         cluster.stop()
-        node.hear("the store does not answer (start)")
+        node.hear("the database does not answer (start)")
         assert node.end() == 0
 
 

@@ -90,7 +90,7 @@ class Programs:
     def worker(self, *words: str, **environment: str) -> Program:
         """``duly worker`` on the shop; it has been given its number when this returns."""
         program = self.start("-m", "duly", "worker", "tests.app.shop", *words, **environment)
-        program.hear("is number")
+        program.hear("registered as number")
         return program
 
     def kill_all(self) -> None:

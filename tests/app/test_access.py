@@ -81,13 +81,13 @@ def test_a_token_ends_after_ninety_days_or_as_is_said_or_never(app: Duly) -> Non
 
 def test_what_cannot_be_a_token_is_refused(app: Duly) -> None:
     app.tokens.create("ci", role="viewer")
-    with pytest.raises(WrongState, match='a token "ci" is there already: revoke it first'):
+    with pytest.raises(WrongState, match='a token "ci" exists already: revoke it first'):
         app.tokens.create("ci", role="admin")
     with pytest.raises(InvalidValue, match="choose one of viewer, operator, admin"):
         app.tokens.create("b", role="root")  # type: ignore[arg-type]
     with pytest.raises((InvalidValue, RuleError), match="30"):
         app.tokens.create("b", role="viewer", expires=30)  # type: ignore[arg-type]
-    with pytest.raises(InvalidValue, match="that has passed"):
+    with pytest.raises(InvalidValue, match="is in the past"):
         app.tokens.create("b", role="viewer", expires=now() - timedelta(hours=1))
     with pytest.raises(NotFound, match='there is no token "b"'):
         app.tokens.revoke("b")

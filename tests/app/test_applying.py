@@ -105,7 +105,9 @@ async def test_of_two_who_planned_at_once_the_second_plans_again(store: Store) -
     one = await draft(store, SHEET, file="schedules.toml")
     other = await draft(store, FASTER, file="schedules.toml")
     await apply(as_user(store, "ada"), one)
-    with pytest.raises(WrongState, match=r"somebody applied schedules\.toml meanwhile: plan again"):
+    with pytest.raises(
+        WrongState, match="somebody applied schedules\\.toml in the meantime: plan again"
+    ):
         await apply(as_user(store, "grace"), other)
     assert await rules(store) == ["every 1h", "every 2h"]
     await applied(store, FASTER)
@@ -129,7 +131,7 @@ async def test_what_a_person_does_after_the_plan_is_not_overwritten(store: Store
     await store.acting(Actor("grace", "program")).schedules.edit(
         "one", lambda old: replace(old, rule="every 9h")
     )
-    with pytest.raises(WrongState, match='somebody changed schedule "one" meanwhile'):
+    with pytest.raises(WrongState, match='somebody changed schedule "one" in the meantime'):
         await apply(as_user(store, "ada"), made)
     assert await rules(store) == ["every 9h", "every 2h"]
     assert (await draft(store, FASTER, file="schedules.toml")).plan.has_drift

@@ -55,7 +55,7 @@ def test_a_worker_is_drained_by_its_name(app: Duly) -> None:
         assert [one.order for one in app.workers.list()] == ["drain"]
         app.workers.resume(worker.id)
         assert [one.order for one in app.workers.list()] == ["run"]
-        with pytest.raises(NotFound, match='no worker is called "right" and lives; there is left'):
+        with pytest.raises(NotFound, match='no running worker is named "right"; running: left'):
             app.workers.stop("right")
 
 

@@ -230,7 +230,7 @@ async def test_edited_by_a_person_then_changed_in_code(world: World) -> None:
     )
     said = await deploy(world, report("every 2h", late="hurry"))
     assert said == [
-        "schedules of shop.tasks:duly: changed report; report: late edited by hand stays"
+        "schedules of shop.tasks:duly: changed report; report: late edited by hand and kept"
     ]
     plan = (await world.schedule()).plan
     assert (plan.rule, plan.policies.late) == ("every 2h", "run")
@@ -244,7 +244,9 @@ async def test_an_old_node_restarts_during_a_rolling_deploy(world: World) -> Non
     world.wait(timedelta(seconds=10))
     before = await world.schedule()
     said = await deploy(world, old)
-    assert said == ["this node runs older schedules of shop.tasks:duly than another; not applied"]
+    assert said == [
+        "this node has older schedules of shop.tasks:duly than another node; they were not applied"
+    ]
     assert await world.schedule() == before
 
 

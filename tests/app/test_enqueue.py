@@ -52,7 +52,7 @@ async def test_enqueue_on_a_running_loop_works_and_says_once_what_to_await() -> 
         warnings.simplefilter("always")
         jobs = [shop.add.enqueue(1), shop.add.enqueue(2)]
     assert [str(one.message) for one in caught] == [
-        "called on a running event loop, which it blocks: await add.aenqueue()"
+        "called on a running event loop, which it blocks: use await add.aenqueue()"
     ]
     assert caught[0].filename == __file__
     assert jobs[0].id != jobs[1].id
@@ -219,7 +219,7 @@ def test_making_an_app_touches_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert Duly().url == str(here / "duly.db")
     monkeypatch.setenv("DULY_STORE", "other.db")
     assert Duly().url == str(here / "other.db")
-    with pytest.raises(InvalidValue, match="in memory"):
+    with pytest.raises(InvalidValue, match="in-memory"):
         _ = Duly(":memory:").url
 
 
@@ -269,7 +269,7 @@ def test_whoever_asks_again_under_an_idempotency_key_gets_the_same_job() -> None
         assert first.result("9s") == 9
     assert asking.using(run_after="1h").enqueue(7) == first, "also when it has ended"
     assert asyncio.run(asking.aenqueue(7)) == first
-    with pytest.raises(WrongState, match='"order 7" was used for something else within a day'):
+    with pytest.raises(WrongState, match='"order 7" was used for another request within a day'):
         asking.enqueue(8)
     assert shop.add.using(idempotency_key="order 8").enqueue(7) != first
 

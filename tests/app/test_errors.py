@@ -61,15 +61,15 @@ duly.schedule("every 5m", report, start=datetime(2027, 1, 4, 9))  # here
 @duly.task(timeout=30)  # here
 async def sync(): ...
 """,
-        'sync: timeout=30: say "30s" or "30m"',
+        'sync: timeout=30: a unit is missing: write "30s" or "30m"',
     ),
     "impossible time-out": (
         """
 @duly.task(timeout="10m")  # here
 def crunch(): ...
 """,
-        'crunch: a thread cannot be stopped: say executor="process" (killed after 10m), or '
-        'executor="thread" (only reported), or make it async',
+        'crunch: a thread cannot be stopped: use executor="process" (killed after 10m), or '
+        'executor="thread" (only reported), or make the function async',
     ),
     "schedule over a task with required arguments": (
         """
@@ -77,8 +77,8 @@ def crunch(): ...
 @duly.task
 def rollup(region: str, deep: bool = False): ...
 """,
-        "rollup needs region, and a schedule gives nothing: "
-        'duly.schedule("…", rollup.bind(region=…), name="…")',
+        'rollup needs region, but the schedule passes no arguments: duly.schedule("…", '
+        'rollup.bind(region=…), name="…")',
     ),
     "decorators in the wrong order": (
         """
@@ -86,7 +86,7 @@ def rollup(region: str, deep: bool = False): ...
 @duly.schedule("every 5m")  # here
 def report(): ...
 """,
-        "report is no task yet: @duly.schedule goes on top of @duly.task: swap them, or add "
+        "report is not a task yet: @duly.schedule goes above @duly.task: swap them, or add "
         "@duly.task",
     ),
     "two tasks with one name": (
@@ -97,16 +97,16 @@ def report(): ...
 @duly.task  # here
 def report(day): ...
 """,
-        'two tasks are called "report": report in tasks.py:6 and report in tasks.py:9; give one '
-        'of them another name: name="…"',
+        'two tasks are named "report": report in tasks.py:6 and report in tasks.py:9; rename one '
+        'of them with name="…"',
     ),
     "forgotten takes_context": (
         """
 @duly.task  # here
 def report(context: Context, day: str): ...
 """,
-        "report: parameter `context` is a Context, which no caller can give: say "
-        "takes_context=True and let it be the first, or ask current() inside",
+        "report: parameter `context` is a Context, which callers cannot pass: set "
+        "takes_context=True and make it the first parameter, or call current() inside",
     ),
     "a length of time as a rule": (
         """
@@ -114,7 +114,7 @@ def report(context: Context, day: str): ...
 @duly.task
 def report(): ...
 """,
-        'duly.schedule(datetime.timedelta(seconds=300)): a rule is text: say "every 5m"',
+        'duly.schedule(datetime.timedelta(seconds=300)): a rule must be text: write "every 5m"',
     ),
     "a number as a rule": (
         """
@@ -122,7 +122,7 @@ def report(): ...
 @duly.task
 def report(): ...
 """,
-        'duly.schedule(300): a rule is text: say "every 300s" or "every 300m"',
+        'duly.schedule(300): a rule must be text: write "every 300s" or "every 300m"',
     ),
     "something else as a rule": (
         """
@@ -130,8 +130,8 @@ def report(): ...
 @duly.task
 def report(): ...
 """,
-        "duly.schedule(['02:00']): a rule is text: say \"every 5m\" or "
-        '"Mon..Fri 02:00 Europe/Berlin"',
+        'duly.schedule([\'02:00\']): a rule must be text: write "every 5m" or "Mon..Fri 02:00 '
+        'Europe/Berlin"',
     ),
     "something else as what is left out": (
         """
@@ -139,7 +139,8 @@ def report(): ...
 def report(): ...
 duly.schedule("every 5m", report, exclude=["Sat"])  # here
 """,
-        'exclude=[\'Sat\']: a rule is text: say "every 5m" or "Mon..Fri 02:00 Europe/Berlin"',
+        'exclude=[\'Sat\']: a rule must be text: write "every 5m" or "Mon..Fri 02:00 '
+        'Europe/Berlin"',
     ),
     "schedule without parentheses": (
         """
@@ -147,7 +148,7 @@ duly.schedule("every 5m", report, exclude=["Sat"])  # here
 @duly.task
 def report(): ...
 """,
-        'a schedule needs a rule: say @duly.schedule("every 5m")',
+        'a schedule needs a rule: @duly.schedule("every 5m")',
     ),
     "schedule without parentheses over a plain function": (
         """
@@ -155,7 +156,7 @@ def report(): ...
 @duly.schedule  # here
 def report(): ...
 """,
-        'a schedule needs a rule: say @duly.schedule("every 5m")',
+        'a schedule needs a rule: @duly.schedule("every 5m")',
     ),
     "schedule of nothing": (
         """
@@ -163,7 +164,7 @@ def report(): ...
 @duly.task
 def report(): ...
 """,
-        'a schedule needs a rule: say @duly.schedule("every 5m")',
+        'a schedule needs a rule: @duly.schedule("every 5m")',
     ),
     "unknown option of a task": (
         """
@@ -201,7 +202,7 @@ CALLS = {
     ),
     "number as duration": (
         "confirm.using(run_after=30).enqueue(7)  # here",
-        'run_after=30: say "30s" or "30m"',
+        'run_after=30: a unit is missing: write "30s" or "30m"',
     ),
     "number as a wait between retries": (
         "from duly import Retry\nRetry(first=10)  # here",
@@ -215,16 +216,17 @@ CALLS = {
     ),
     "a length of time as a rule": (
         "duly.schedules.add(timedelta(hours=1, minutes=30), confirm.bind(7))  # here",
-        'duly.schedules.add(datetime.timedelta(seconds=5400)): a rule is text: say "every 1h30m"',
+        'duly.schedules.add(datetime.timedelta(seconds=5400)): a rule must be text: write "every '
+        '1h30m"',
     ),
     "a moment as a rule": (
         "duly.schedules.add(datetime(2027, 1, 4, 9, tzinfo=UTC), confirm.bind(7))  # here",
-        "duly.schedules.add(datetime.datetime(2027, 1, 4, 9, 0, tzinfo=datetime.timezone.utc)): "
-        'a rule is text: say "2027-01-04T09:00:00+00:00"',
+        "duly.schedules.add(datetime.datetime(2027, 1, 4, 9, 0, tzinfo=datetime.timezone.utc)): a "
+        'rule must be text: write "2027-01-04T09:00:00+00:00"',
     ),
     "a number as another rule": (
         'duly.schedules.edit("report", rule=300)  # here',
-        'duly.schedules.edit(rule=300): a rule is text: say "every 300s" or "every 300m"',
+        'duly.schedules.edit(rule=300): a rule must be text: write "every 300s" or "every 300m"',
     ),
     "unknown choice for a job": (
         "confirm.using(retries=3).enqueue(7)  # here",
@@ -326,8 +328,8 @@ def test_a_store_whose_folder_is_not_there_is_refused_once_and_briefly(folder: P
         [sys.executable, "five.py"], capture_output=True, text=True, check=False
     ).stderr
     assert told.splitlines()[-1] == (
-        f"duly.errors.StoreUnavailable: cannot make {folder}/data/five.db: the folder "
-        f"{folder}/data is not there: make it"
+        f"duly.errors.StoreUnavailable: cannot create {folder}/data/five.db: the folder "
+        f"{folder}/data does not exist: create it"
     )
     assert told.count("Traceback") == 1
     assert "concurrent/futures" not in told

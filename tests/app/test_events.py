@@ -99,7 +99,7 @@ def test_a_reminder_moves_with_its_class_and_goes_with_it(shop: Shop, box: Sandb
     box.travel("10d")
     assert box.run() == []
     assert outcomes(box, "remind") == ["merged", "skipped"]
-    assert "called off by class.cancelled" in shop.duly.schedules.why("remind")
+    assert "cancelled by class.cancelled" in shop.duly.schedules.why("remind")
 
 
 def test_what_happened_while_nobody_was_there_is_reacted_to_afterwards(
@@ -228,8 +228,8 @@ def test_what_the_task_says_about_its_jobs_is_so() -> None:
         ({"key": "doc:{}"}, "{} is not the name of an argument"),
         ({"key": "k", "debounce": "30s", "run_after": "5m"}, "say one of them"),
         ({"unless": "b"}, "unless= needs a key="),
-        ({"debounce": 30}, 'say "30s" or "30m"'),
-        ({"run_after": "tomorrow"}, "is not a length of time"),
+        ({"debounce": 30}, 'write "30s" or "30m"'),
+        ({"run_after": "tomorrow"}, "is not a duration"),
         ({"late": "never"}, "late='never': choose one of"),
     ],
 )
@@ -247,11 +247,11 @@ def test_words_that_make_no_sense_are_refused_where_they_stand(
 
 
 def test_decorators_in_the_wrong_order_and_two_of_one_name_are_refused(shop: Shop) -> None:
-    with pytest.raises(InvalidValue, match=r"goes on top of @duly\.task: swap them"):
+    with pytest.raises(InvalidValue, match=r"goes above @duly\.task: swap them"):
         shop.duly.on("a")(lambda: None)  # type: ignore[type-var]
-    with pytest.raises(InvalidValue, match='two schedules are called "thank"'):
+    with pytest.raises(InvalidValue, match='two schedules are named "thank"'):
         shop.duly.on("a")(shop.thank)
-    with pytest.raises(InvalidValue, match=r"say @duly\.on"):
+    with pytest.raises(InvalidValue, match=r"needs the name of an event: @duly\.on"):
         shop.duly.on(shop.thank)  # type: ignore[call-overload]
     with pytest.raises(InvalidValue, match="is about one job"):
         shop.duly.on("a", name="b")(shop.thank.using(key="k"))
@@ -261,10 +261,10 @@ def test_decorators_in_the_wrong_order_and_two_of_one_name_are_refused(shop: Sho
     ("event", "payload", "said"),
     [
         ("a b", {}, "is not the name of an event"),
-        ("a", [1], "its payload is an object"),
-        ("a", {1: 2}, "its payload is an object"),
-        ("a", {"x": object()}, "cannot be kept"),
-        ("a", {"x": float("nan")}, "not a number that JSON has"),
+        ("a", [1], "its payload must be an object"),
+        ("a", {1: 2}, "its payload must be an object"),
+        ("a", {"x": object()}, "cannot be stored"),
+        ("a", {"x": float("nan")}, "not a number in JSON"),
         ("a", {"x": "x" * 300_000}, "are kept"),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_flow_is_asked_for_as_a_task_is() -> None:
     assert (asked.task, asked.args, asked.key) == ("etl", '{"day":"2027-01-01"}', "2027")
     assert (asked.tenant, asked.run_after) == ("acme", timedelta(minutes=5))
     assert (etl.name, repr(etl)) == ("etl", "<Flow etl>")
-    with pytest.raises(DulyError, match="argument `day`: a date is written as"):
+    with pytest.raises(DulyError, match="argument `day`: write a date as"):
         etl.bind("tomorrow").asked()  # type: ignore[arg-type]
 
 
@@ -235,7 +235,7 @@ def test_a_callback_may_be_declared_below_the_flow() -> None:
     def flow() -> None:
         work.step()
 
-    with pytest.raises(NotFound, match='work: on_failure="tell", and no task is called that'):
+    with pytest.raises(NotFound, match='work: on_failure="tell": there is no such task'):
         app.registry.flow_plan(flow.definition)
 
     @app.task
@@ -354,7 +354,9 @@ def test_a_schedule_starts_a_flow() -> None:
         "again": ("nightly", "{}"),
         "daily": ("daily", '{"day":"2027-01-01"}'),
     }
-    with pytest.raises(InvalidValue, match=r"^daily needs day, and a schedule gives nothing: "):
+    with pytest.raises(
+        InvalidValue, match=r"^daily needs day, but the schedule passes no arguments: "
+    ):
         app.schedule("03:00", daily)  # type: ignore[arg-type]
 
 
@@ -381,14 +383,14 @@ def test_a_type_that_is_defined_further_down_is_looked_at_later() -> None:
     scope: dict[str, Any] = {"duly": app, "Step": Step, "__name__": "shop"}
     exec(LATER, scope)  # noqa: S102 - a module of its own, of which the end is not there yet
     wrong, right = scope["wrong"], scope["right"]
-    with pytest.raises(InvalidValue, match="keep: an annotation cannot be read: name 'Order'"):
+    with pytest.raises(InvalidValue, match="keep: an annotation cannot be resolved: name 'Order'"):
         right.bind().asked()
     exec("class Order(dict[str, int]): ...\nclass Item(int): ...", scope)  # noqa: S102
     scope["Order"], scope["Item"] = dict[str, int], int
     assert right.bind().asked().task == "right"
     with pytest.raises(InvalidValue) as refused:
         wrong.bind().asked()
-    told = "wrong: step take: `item` is int, and the result of step make is dict[str, int]"
+    told = "wrong: step take: `item` is int, but the result of step make is dict[str, int]"
     assert str(refused.value) == told
 
 

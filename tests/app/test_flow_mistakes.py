@@ -45,12 +45,12 @@ def test_out_of_a_flow_there_are_no_steps() -> None:
             made()
         told.append(str(refused.value))
     assert told == [
-        "clean.step(…) is for inside @duly.flow; to run it: clean.enqueue(…)",
-        "transform.map(…) is for inside @duly.flow; to run it: transform.enqueue(…)",
-        "extract.step(…) is for inside @duly.flow; to run it: extract.enqueue(…)",
-        'wait_for("order.paid") is for inside @duly.flow: it is a step of one',
-        "etl is a flow, and its function was for defining it: etl.enqueue(…) runs it, and in "
-        "another flow etl.step(…)",
+        "clean.step(…) only works inside @duly.flow; to run the task: clean.enqueue(…)",
+        "transform.map(…) only works inside @duly.flow; to run the task: transform.enqueue(…)",
+        "extract.step(…) only works inside @duly.flow; to run the task: extract.enqueue(…)",
+        'wait_for("order.paid") is a step of a flow: call it inside @duly.flow',
+        "etl is a flow, whose function runs only once, to define it: run the flow with "
+        "etl.enqueue(…), and in another flow use etl.step(…)",
     ]
 
 
@@ -124,28 +124,29 @@ def wrong_key(order_id: int) -> None:
 REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a look": (
         branches,
-        "bad: it looks into its parameter day (… > …), which is not there when the flow is "
+        "bad: it reads its parameter day (… > …), which has no value yet when the flow is "
         "defined: write a task that takes it",
     ),
-    "no steps": (lambda: None, "bad: it has no steps: say task.step(…) in it"),
+    "no steps": (lambda: None, "bad: it has no steps: call task.step(…) in it"),
     "a task that is called": (
         lambda: [clean()],
-        "bad: clean(…) would be done now, when the flow is defined, and not when it runs: say "
+        "bad: clean(…) would happen now, while the flow is defined, and not when it runs: say "
         "clean.step(…)",
     ),
     "a task that is enqueued": (
         lambda: [clean.enqueue()],
-        "bad: clean.enqueue(…) would be done now, when the flow is defined, and not when it runs: "
+        "bad: clean.enqueue(…) would happen now, while the flow is defined, and not when it runs: "
         "say clean.step(…)",
     ),
     "a task of another app": (
         lambda: [elsewhere.step()],
-        "bad: step elsewhere: it is a task of another app: a flow and its steps are of one Duly()",
+        "bad: step elsewhere: the task belongs to another app: a flow and its steps must belong "
+        "to one Duly()",
     ),
     "a flow in a flow": (
         nested_definition,
-        "inner: it is defined inside of bad, which runs only once: define it outside, and say "
-        "inner.step(…)",
+        "inner: it is defined inside of bad, whose function runs only once: define it outside, "
+        "and call inner.step(…)",
     ),
     "an argument that is missing": (
         lambda: [load.step()],  # type: ignore[call-arg]
@@ -169,103 +170,105 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "something else than a list": (
         lambda: transform.map(5),  # type: ignore[arg-type]
-        "bad: step transform: it goes over 5: a list, or the result of a step that is one",
+        "bad: step transform: it maps over 5: expected a list, or the result of a step that "
+        "returns a list",
     ),
     "a text for a list": (
         lambda: count.map("abc"),
-        "bad: step count: it goes over 'abc': a list, or the result of a step that is one",
+        "bad: step count: it maps over 'abc': expected a list, or the result of a step that "
+        "returns a list",
     ),
     "nothing to go over": (
         lambda: only_by_name.map([1]),  # type: ignore[arg-type, misc]
-        "bad: step only_by_name: map() gives each item to its first parameter; the task is "
+        "bad: step only_by_name: map() passes each item as the first parameter; the task is "
         "only_by_name(*, row: int)",
     ),
     "a result of the wrong type": (
         lambda: load.step(count.step("a").result),  # type: ignore[arg-type]
-        "bad: step load: `rows` is list[float], and the result of step count is int",
+        "bad: step load: `rows` is list[float], but the result of step count is int",
     ),
     "a list of results of the wrong type": (
         lambda: load.step(etl.map([DAY]).result),  # type: ignore[arg-type]
-        "bad: step load: `rows` is list[float], and the result of step etl is list[Report]",
+        "bad: step load: `rows` is list[float], but the result of step etl is list[Report]",
     ),
     "a result of the wrong type inside of a list": (
         lambda: load.step([1.0, count.step("a").result, etl.step(DAY).result]),  # type: ignore[list-item]
-        "bad: step load: `rows[2]` is float, and the result of step etl is Report",
+        "bad: step load: `rows[2]` is float, but the result of step etl is Report",
     ),
     "no result": (
         lambda: load.step(clean.step().result),  # type: ignore[arg-type]
-        "bad: step load: `rows` is list[float], and the result of step clean is None",
+        "bad: step load: `rows` is list[float], but the result of step clean is None",
     ),
     "a result that is not kept": (
         lambda: anything.step(forget.step().result),
-        "bad: step anything: there is no result of step forget: forget says keep_result=None",
+        "bad: step anything: step forget has no result: forget is declared with keep_result=None",
     ),
     "what an event says": (
         lambda: load.step(duly.wait_for("order.paid").result),  # type: ignore[arg-type]
-        "bad: step load: `rows` is list[float], and the result of step wait for order.paid is "
+        "bad: step load: `rows` is list[float], but the result of step wait for order.paid is "
         "dict[str, Any]",
     ),
     "a parameter of the wrong type": (
         number_for_text,
-        "bad: step count: `text` is str, and the flow's parameter number is int",
+        "bad: step count: `text` is str, but the flow's parameter number is int",
     ),
     "a result that is no list": (
         over_text,
-        "bad: step transform: it goes over the result of step count, which is int, and no list",
+        "bad: step transform: it maps over the result of step count, which is int, not a list",
     ),
     "items of the wrong type": (
         texts_for_numbers,
-        "bad: step transform: `row` is int, and the flow's parameter texts, which it goes over, is "
-        "list[str]",
+        "bad: step transform: `row` is int, but it maps over the flow's parameter texts, "
+        "which is list[str]",
     ),
     "a result that may not be there": (
         result_when_failed,
-        "bad: step load: it runs also when transform has failed, and then there is no result: let "
-        "rows be `list[float] | None`",
+        "bad: step load: it also runs when transform has failed, and then there is no result: "
+        "annotate rows as `list[float] | None`",
     ),
     "a list that may not be there": (
         over_when_failed,
-        "bad: step transform: it runs also when extract has failed, and then there is no list to "
-        "go over: write a task that takes it all",
+        "bad: step transform: it also runs when extract has failed, and then there is no list to "
+        "map over: write a task that takes the whole result",
     ),
     "a default of the wrong type": (
         wrong_default,
-        "bad: argument `day`: a date is written as 2026-03-05",
+        "bad: argument `day`: write a date as 2026-03-05",
     ),
     "words of any name": (
         with_words,
-        "bad: **words: a flow takes what it names, so that steps can be given it",
+        "bad: **words: the parameters of a flow must be named, so that steps can use them",
     ),
     "something that is returned": (
         lambda: clean.step().result,
-        "bad: it returns <the result of step clean>: a flow returns one of its steps, the one "
-        "whose result is its own, or nothing",
+        "bad: it returns <the result of step clean>: a flow returns one of its steps, whose "
+        "result becomes the result of the flow, or None",
     ),
     "nothing that is returned": (
         returns_nothing,
-        "bad: it says that it returns Step[int], and returns nothing: return the step, or say "
-        "-> None",
+        "bad: its return annotation is Step[int], but it returns nothing: return the step, or "
+        "write -> None",
     ),
     "a number that is returned": (
         returns_a_number,
-        "bad: it says that it returns int: a flow returns one of its steps, -> Step[int], or None",
+        "bad: its return annotation is int, but a flow returns one of its steps or None: write -> "
+        "Step[int]",
     ),
     "another step that is returned": (
         returns_the_wrong_step,
-        "bad: its result is int, and the result of step load is Report",
+        "bad: its return annotation is int, but the result of step load is Report",
     ),
     "an asynchronous function": (
         asynchronous,
-        "bad: a flow is a plain def: it names its steps, and awaits nothing",
+        "bad: a flow must be a plain def: it names its steps, and awaits nothing",
     ),
     "a key": (
         lambda: clean.using(key="one").step(),
-        "bad: step clean: using(key=…): a step is found in its flow, and a flow by its key: "
-        "bad.using(key=…)",
+        "bad: step clean: using(key=…): steps have no key; give the flow one: bad.using(key=…)",
     ),
     "a choice about a key": (
         lambda: clean.using(if_exists="keep").step(),
-        "bad: step clean: using(if_exists=…): a step is found in its flow, and a flow by its key: "
+        "bad: step clean: using(if_exists=…): steps have no key; give the flow one: "
         "bad.using(if_exists=…)",
     ),
     "a connection": (
@@ -275,18 +278,18 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "a moment": (
         lambda: clean.using(run_after=datetime(2027, 1, 1, tzinfo=UTC)).step(),
-        "bad: step clean: using(run_after=…): a moment would be the same one for every run of the "
-        'flow: say how long after the steps before it, as run_after="5m"',
+        "bad: step clean: using(run_after=…): a fixed time would be the same for every run of the "
+        'flow: give a delay after the previous steps, as run_after="5m"',
     ),
     "a choice that is none": (
         lambda: clean.using(priority="urgent").step(),  # type: ignore[arg-type]
-        'bad: step clean: priority=\'urgent\': "high", "normal", "low", "idle", or a whole '
-        "number from -100 to 100, higher is sooner",
+        'bad: step clean: priority=\'urgent\': expected "high", "normal", "low", "idle", or '
+        "a whole number from -100 to 100 (higher runs sooner)",
     ),
     "a time-out that cannot be kept": (
         lambda: clean.using(timeout="5m").step(),
-        'bad: step clean: a thread cannot be stopped: say executor="process" (killed after 5m), or '
-        'executor="thread" (only reported), or make it async',
+        'bad: step clean: a thread cannot be stopped: use executor="process" (killed after 5m), '
+        'or executor="thread" (only reported), or make the function async',
     ),
     "the name of an event": (
         lambda: duly.wait_for("Order paid!"),
@@ -299,7 +302,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "a bare number": (
         lambda: duly.wait_for("order.paid", timeout=5),  # type: ignore[arg-type]
-        'bad: wait_for("order.paid"): timeout=5: say "5s" or "5m"',
+        'bad: wait_for("order.paid"): timeout=5: a unit is missing: write "5s" or "5m"',
     ),
 }
 
@@ -328,7 +331,7 @@ def test_what_is_declared_already_is_not_declared_again() -> None:
 
 
 def test_a_flow_and_a_task_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidValue, match=r'^two tasks are called "clean": clean in etl.py:'):
+    with pytest.raises(InvalidValue, match=r'^two tasks are named "clean": clean in etl.py:'):
 
         @duly.flow(name="clean")
         def another() -> None:
@@ -343,7 +346,9 @@ def test_a_flow_that_is_a_step_of_itself_is_refused() -> None:
 
         return again
 
-    with pytest.raises(InvalidValue, match=r"^again: it is a step of itself, and would never end$"):
+    with pytest.raises(
+        InvalidValue, match=r"^again: it contains itself as a step, and would never end$"
+    ):
         declared(declared(None))
 
 
@@ -352,8 +357,8 @@ def test_what_is_there_for_failures_is_behind_something() -> None:
         clean.step().when("any_failed")
 
     assert in_flow(draw) == (
-        'bad: step clean: when("any_failed") is about the steps before it, and there is none: say '
-        "behind which it comes, as load >> it"
+        'bad: step clean: when("any_failed") needs a step before it, and there is none: name one, '
+        "as in load >> it"
     )
 
 
@@ -363,6 +368,6 @@ def test_nothing_is_said_while_a_flow_is_defined() -> None:
         clean.step()
 
     assert in_flow(draw) == (
-        'bad: emit("doc.changed") would be done now, when the flow is defined, and not when it '
-        "runs: let a task do it, and say task.step(…)"
+        'bad: emit("doc.changed") would happen now, while the flow is defined, and not when it '
+        "runs: emit it in a task, and call task.step(…)"
     )

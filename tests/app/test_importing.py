@@ -142,7 +142,7 @@ def test_what_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     noise = tmp_path / "noise.db"
     noise.write_text("all kinds of things\n" * 99)
-    with pytest.raises(InvalidValue, match="is no database of SQLite's"):
+    with pytest.raises(InvalidValue, match="is not an SQLite database"):
         read_beat_tables(str(noise))
 
 

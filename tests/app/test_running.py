@@ -136,7 +136,7 @@ def test_a_script_is_a_worker_that_finds_itself(tmp_path: Path, programs: Progra
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     program = programs.start(str(script))
-    program.hear("is number")
+    program.hear("registered as number")
     duly = Duly()
     whose = duly.task(name="whose")(_whose)
     assert whose.enqueue().result("12s") == (program.pid, "script")

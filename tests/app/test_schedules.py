@@ -170,9 +170,9 @@ def test_moments_are_previewed_across_a_clock_change(app: Duly) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"overlapp": "skip"}, "a schedule knows no overlapp=; did you mean overlap=?"),
+        ({"overlapp": "skip"}, "a schedule has no option overlapp=; did you mean overlap=?"),
         ({"overlap": "never"}, "overlap='never': choose one of skip, queue_one"),
-        ({"start_within": 30}, 'start_within=30: say "30s" or "30m"'),
+        ({"start_within": 30}, 'start_within=30: a unit is missing: write "30s" or "30m"'),
         ({"start": datetime(2027, 1, 1)}, "is naive and needs a zone"),  # noqa: DTZ001
         ({"missed": "none"}, "missed='none': choose one of latest, all, skip"),
     ],
@@ -197,12 +197,12 @@ def test_a_rule_that_names_an_hour_needs_a_zone_somewhere(app: Duly) -> None:
 def test_a_task_that_needs_arguments_is_bound_first(app: Duly) -> None:
     with pytest.raises(InvalidValue) as refused:
         app.schedule("every 1h")(task(app, "greet"))
-    assert "greet needs name, and a schedule gives nothing" in str(refused.value)
+    assert "greet needs name, but the schedule passes no arguments" in str(refused.value)
     assert "greet.bind(name=…)" in str(refused.value)
 
 
 def test_decorators_in_the_wrong_order_are_told_to_swap(app: Duly) -> None:
-    with pytest.raises(InvalidValue, match=r"@duly\.schedule goes on top of @duly\.task"):
+    with pytest.raises(InvalidValue, match=r"@duly\.schedule goes above @duly\.task"):
 
         @app.task  # type: ignore[type-var]  # an editor says so, too
         @app.schedule("every 1h")
@@ -212,7 +212,7 @@ def test_decorators_in_the_wrong_order_are_told_to_swap(app: Duly) -> None:
 def test_two_schedules_of_one_name_are_told_apart(app: Duly) -> None:
     report = task(app, "report")
     assert app.schedule("every 1h")(report) is report
-    with pytest.raises(InvalidValue, match='two schedules are called "report"'):
+    with pytest.raises(InvalidValue, match='two schedules are named "report"'):
         app.schedule("every 2h")(report)
     app.schedule("every 2h", name="often")(report)
     assert [one.name for one in app.declarations] == ["report", "often"]

@@ -278,7 +278,7 @@ async def test_of_a_job_that_is_forgotten_only_the_row_is_left(world: World) -> 
     await world.database.write(lambda: _forget(job.id))
     assert await why(world) == [
         "nightly was due Tue 2026-11-10 02:00 Europe/Berlin and was queued: "
-        f"its job ({job.id}) has ended and been forgotten."
+        f"its job ({job.id}) has ended and been deleted."
     ]
 
 
@@ -426,7 +426,7 @@ async def test_a_schedule_that_stands_still_says_why(world: World) -> None:
     world.clock.set(MONDAY + DAY)
     await world.fire(decide=broken)  # type: ignore[arg-type]
     assert await why(world) == [
-        "nightly was due Tue 2026-11-10 02:00 Europe/Berlin and stands still: "
+        "nightly was due Tue 2026-11-10 02:00 Europe/Berlin and cannot be fired: "
         "RuntimeError: no such calendar.",
         "  see it    duly schedules show nightly",
         "  mend it   duly schedules edit nightly",

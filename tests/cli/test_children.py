@@ -17,7 +17,7 @@ def test_the_store_that_was_typed_is_not_typed_for_them(tmp_path: Path, command:
     (tmp_path / "duly.toml").write_text('url = "other.db"')
     typed = str(tmp_path / "hunter2.db")
     with started(tmp_path, *command.split(), "--store", typed, "--queues", "default,x") as process:
-        said(tmp_path, "is number")  # it has opened its store
+        said(tmp_path, "registered as number")  # it has opened its store
         lines = [line for line in commands() if str(process.pid) in line[:2] and "duly" in line]
         children = [line for pid, parent, *line in lines if parent == str(process.pid)]
         assert children

@@ -42,8 +42,8 @@ def test_asking_never_makes_a_store(tmp_path: Path) -> None:
     done = duly("db", "check", "--store", str(path))
     assert (done.exit_code, done.stdout) == (5, "")
     assert done.stderr == (
-        f"database: {path}\nError: no store at {path}; name another (--store, DULY_URL), or make "
-        f"this one: duly db migrate --store {path}\n"
+        f"database: {path}\nError: no database at {path}; name another (--store, DULY_URL), or "
+        f"create this one: duly db migrate --store {path}\n"
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -67,7 +67,7 @@ def test_asking_leaves_a_store_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("store", "said"),
     [
-        ("mysql://bob:hunter2@h/d", '"mysql:" is no store'),
+        ("mysql://bob:hunter2@h/d", '"mysql:" is not a database'),
         ("postgresql+psycopg://bob:hunter2@h/d", "postgresql://user@host/database"),
         ("sqlite:jobs.db", "sqlite:///duly.db"),
         ("file:foo.db?mode=ro", "sqlite:///duly.db"),

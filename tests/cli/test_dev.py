@@ -31,7 +31,7 @@ DULY = [sys.executable, "-m", "duly"]
 def dev(tmp_path: Path) -> Iterator[Terminal]:
     (tmp_path / "tasks.py").write_text(TASKS)
     with terminal([*DULY, "dev"], tmp_path) as shown:
-        shown.until("is number")
+        shown.until("registered as number")
         yield shown
 
 
@@ -54,7 +54,7 @@ def test_ctrl_c_lets_what_runs_come_to_its_end(dev: Terminal, tmp_path: Path) ->
     number = begun(dev, tmp_path, seconds=3)
     dev.type(CTRL_C)
     assert dev.ended() == 0
-    assert "finishing 1 job within 25s; again to stop now" in dev.shown
+    assert "finishing 1 job within 25s; send the signal again to stop now" in dev.shown
     assert "stopping now" not in dev.shown
     assert "the job is done" in dev.shown
     assert state_of(tmp_path, number) is State.SUCCEEDED
@@ -87,7 +87,7 @@ def test_without_a_terminal_every_signal_is_passed_on(tmp_path: Path) -> None:
     )
     assert process.stderr is not None
     with process.stderr as log:
-        assert any("is number" in line for line in log)
+        assert any("registered as number" in line for line in log)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
 

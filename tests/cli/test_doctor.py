@@ -56,7 +56,7 @@ def test_what_needs_somebody_has_its_fix_below_and_is_exit_code_1(path: Path) ->
     done = doctor(path)
     assert done.exit_code == 1
     said, fix = lines_of(done.stdout, "moments")
-    assert said.startswith("✕ moments      the oldest was due ")
+    assert said.startswith("✕ moments      the oldest overdue run was due ")
     assert fix.startswith("               fix: ")
     assert fix.endswith("duly up, or duly scheduler")
     assert "2 errors" in done.stderr

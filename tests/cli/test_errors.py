@@ -49,9 +49,8 @@ def test_no_app_is_named_and_there_is_none() -> None:
 def test_no_store_is_here(folder: Path, words: list[str]) -> None:
     assert told(*words) == (
         5,
-        f"database: {folder}/duly.db\n"
-        "Error: no store at ./duly.db; name another (--store, DULY_URL), or make this one: "
-        "duly db migrate --store ./duly.db\n",
+        f"database: {folder}/duly.db\nError: no database at ./duly.db; name another (--store, "
+        "DULY_URL), or create this one: duly db migrate --store ./duly.db\n",
     )
     assert list(folder.iterdir()) == []
 
@@ -195,7 +194,7 @@ def test_a_worker_has_nothing_that_it_could_run(folder: Path, programs: Programs
     worker.hear(
         "tasks: none, so no job can run here: declare some with @duly.task, or --allow shell,http\n"
     )
-    worker.hear("is number")
+    worker.hear("registered as number")
     worker.signal()
     assert worker.end() == 0
 
@@ -207,7 +206,8 @@ def test_the_folder_of_the_store_is_not_there(folder: Path, words: list[str]) ->
     code, said = told(*words, "--store", "data/five.db")
     assert (code, said.splitlines()[-1]) == (
         5,
-        f"Error: cannot make {folder}/data/five.db: the folder {folder}/data is not there: make it",
+        f"Error: cannot create {folder}/data/five.db: the folder {folder}/data does not exist: "
+        "create it",
     )
 
 
@@ -227,7 +227,7 @@ def test_a_task_of_a_schedule_is_not_in_the_app(folder: Path) -> None:
     told("db", "migrate")
     assert told("schedules", "add", "every 5m", "--task", "sned", "to=ada") == (
         3,
-        f'{store}Error: no task is called "sned"; did you mean "send"?\n',
+        f'{store}Error: there is no task "sned"; did you mean "send"?\n',
     )
     for words, why in (
         ([], "send(to: str, n: int = 1): missing a required argument: 'to'"),
@@ -259,11 +259,11 @@ def test_a_task_of_a_schedule_and_a_queue_are_nobodys(folder: Path, programs: Pr
     )
     words = (str(folder / "below" / "tasks.py"), "--store", str(folder / "duly.db"))
     worker = programs.start("-m", "duly", "worker", *words, "--queues", "mail,default")
-    worker.hear("is number")
+    worker.hear("registered as number")
     assert told(*adding, "two") == (
         0,
-        f"database: {folder}/duly.db\nEvery 5 minutes.\n"
-        'note: no worker that is running knows the task "sned"; did you mean "send"?\n',
+        f"database: {folder}/duly.db\nEvery 5 minutes.\nnote: no running worker knows the task "
+        '"sned"; did you mean "send"?\n',
     )
     assert told("schedules", "add", "every 5m", "--task", "send", "to=ada") == (
         0,

@@ -175,7 +175,7 @@ def test_the_harmless_ones_are_run_by_the_shell(
     words = ["import", "crontab", str(crontab), "--zone", BERLIN]
     file.write_text(CliRunner().invoke(main, words, prog_name="duly").stdout)
     up = programs.start("-m", "duly", "up", str(file), "--allow", "shell", DULY_URL=store)
-    up.hear("is number")
+    up.hear("registered as number")
     names = list(tomllib.loads(file.read_text())["schedules"])
     assert len(names) == 2
     for name in names:

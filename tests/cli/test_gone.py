@@ -50,7 +50,7 @@ def test_what_a_killed_worker_left_behind_is_told_at_once_and_with_its_remedy(
     assert (listed["name"], listed["gone"]) == ("w1", True)
     assert said("workers", "stop", "w1").startswith(f"{named}: gone, its lease ends in ")
     doctor = said("doctor")
-    assert "w1: its process is gone; its lease ends in " in doctor
+    assert "w1: its process is gone; its lease expires in " in doctor
     assert ", and 1 job waits for that\n" in doctor
     status = CliRunner().invoke(main, ["status"])
     assert status.exit_code == 1

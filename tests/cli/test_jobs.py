@@ -108,13 +108,13 @@ def test_a_page_says_where_the_next_begins() -> None:
     assert "there are more" not in last.stderr
     wrong = command("--after", str(jobs[3]))
     assert (wrong.exit_code, wrong.stdout) == (2, "")
-    assert f"after='{jobs[3]}': this is no place among jobs" in wrong.stderr
+    assert f"after='{jobs[3]}': not a cursor of jobs" in wrong.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["stat:failed"], "no word of a filter is called stat:; did you mean state:"),
+        (["stat:failed"], "a filter has no key stat:; did you mean state:"),
         (["failed"], "did you mean state:failed?"),
         (["state:dead"], 'no state is called "dead"'),
         (["retyr", "7"], "did you mean duly jobs retry 7?"),
@@ -148,7 +148,7 @@ def test_asking_never_makes_a_store(tmp_path: Path, words: list[str]) -> None:
     here.mkdir()
     done = command(*words, "--store", str(here / "other.db"))
     assert (done.exit_code, done.stdout) == (5, "")
-    assert "no store at" in done.stderr
+    assert "no database at" in done.stderr
     assert list(here.iterdir()) == []
 
 

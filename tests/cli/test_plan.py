@@ -336,7 +336,7 @@ SIGNATURE = "greet(name: str, day: datetime.date | None = None)"
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (('"greet"', '"great"'), 'no task is called "great"; did you mean "greet"?'),
+        (('"greet"', '"great"'), 'there is no task "great"; did you mean "greet"?'),
         (
             ('{ name = "ada" }', "{ name = 7 }"),
             f"the task is {SIGNATURE}: argument `name`: expected str, got int",
@@ -370,7 +370,7 @@ def test_a_plan_without_an_app_says_that_tasks_were_not_checked(store: str, shop
     )
     Path(f"{shop}.py").rename("tasks.py")
     checked = duly("plan")
-    assert (checked.exit_code, "no task is called" in checked.stderr) == (2, True)
+    assert (checked.exit_code, "there is no task" in checked.stderr) == (2, True)
 
 
 def test_a_program_is_tried_as_often_as_the_file_says_from_then_on(store: str) -> None:
@@ -417,7 +417,7 @@ def test_what_is_exported_is_what_was_applied_and_not_what_code_declares(store: 
     on(store, lambda opened: opened.schedules.add(plans))
     result = duly("export")
     assert result.exit_code == 0
-    assert 'note: hers: its tenant "t" is not carried' in result.stderr
+    assert 'note: hers: its tenant "t" is not exported' in result.stderr
     assert "[schedules.hers]" in result.stdout
     assert "coded" not in result.stdout
     write(result.stdout.replace("[schedules.hers]", "[schedules.again]"))

@@ -96,7 +96,7 @@ def test_names_that_only_kwargs_take_are_read_by_their_type() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["tpyed", "text=x"], 3, 'no task is called "tpyed"; did you mean "typed"?'),
+        (["tpyed", "text=x"], 3, 'there is no task "tpyed"; did you mean "typed"?'),
         (["typed", "txt=x"], 2, 'typed has no parameter "txt"; did you mean text=?'),
         (["typed", "zzz=x"], 2, 'typed has no parameter "zzz"; the task is typed(text: str'),
         (["typed", "x"], 2, '"x": arguments need names: text=x'),
@@ -121,7 +121,7 @@ def test_names_that_only_kwargs_take_are_read_by_their_type() -> None:
         (
             ["typed", "text=x", "day=tomorrow"],
             2,
-            "Error: typed: day=tomorrow: a date is written as 2026-03-05\n",
+            "Error: typed: day=tomorrow: write a date as 2026-03-05\n",
         ),
         (["typed", "text=x", "colour=blue"], 2, "colour=blue"),
         (["typed", "text=x", "--timeout", "1s"], 2, "--timeout needs --wait"),
@@ -153,7 +153,7 @@ def test_it_makes_no_store(tmp_path: Path) -> None:
     (tmp_path / "duly.db").unlink()
     done = command("typed", "text=x")
     assert (done.exit_code, done.stdout) == (5, "")
-    assert "no store at" in done.stderr
+    assert "no database at" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -30,8 +30,8 @@ REFUSED = {
         "\n    Mon 02:00\n             ^\n\nThis machine is in",
     ),
     "no such zone": (["Mon 02:00", "--zone", "Europe/Berln", "--task", "a"], "mean Europe/Berlin"),
-    "no rule": (["every 5", "--task", "a"], 'say "5s" or "5m"'),
-    "no length": (["every 5m", "--task", "a", "--jitter", "5"], 'jitter: "5" is not a length of'),
+    "no rule": (["every 5", "--task", "a"], 'write "5s" or "5m"'),
+    "no length": (["every 5m", "--task", "a", "--jitter", "5"], 'jitter: "5" is not a'),
     "no time": (
         ["every 5m", "--task", "a", "--end", "soon"],
         '"soon" is not a time; write it as 2026',
@@ -45,7 +45,7 @@ REFUSED = {
         "'no' is not one of 'skip', 'queue_",
     ),
     "no priority": (["every 5m", "--task", "a", "--priority", "top"], "priority='top': \"high\", "),
-    "no name": (["every 5m", "--task", "a", "--name", ""], "name: a name is not empty"),
+    "no name": (["every 5m", "--task", "a", "--name", ""], "name: a name must not be empty"),
 }
 
 
@@ -94,7 +94,7 @@ def test_only_adding_makes_a_store(words: list[str], tmp_path: Path) -> None:
     path = tmp_path / "elsewhere.db"
     result = CliRunner().invoke(main, ["schedules", *words], env={"DULY_URL": str(path)})
     assert (result.exit_code, result.stdout) == (5, "")
-    assert f"no store at {path}" in result.stderr
+    assert f"no database at {path}" in result.stderr
     assert not path.exists()
 
 

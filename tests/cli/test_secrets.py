@@ -95,7 +95,7 @@ def test_no_command_that_looks_shows_it(sheet: Path) -> None:
 def test_what_is_kept_of_a_change_does_not_hold_it(store: str, sheet: Path) -> None:
     assert sheet.exists()
     told = [what for name in NAMES for _, what in changes(store, name)]
-    assert sum("changed in what is hidden here" in what for what in told) == 3
+    assert sum("changed in a hidden part" in what for what in told) == 3
     assert "hunter" not in f"{told}"
 
 

@@ -141,9 +141,9 @@ def test_what_is_old_is_forgotten_when_the_settings_say(project: Path) -> None:
 
 def test_less_is_said_from_a_higher_level_on(project: Path) -> None:
     write(project, url="shop.db", app="tasks.py")
-    assert "is number" in burst()
+    assert "registered as number" in burst()
     assert burst("--log-level", "warning") == f"database: {project}/shop.db\n"
-    assert "is number" not in burst(DULY_LOG_LEVEL="error")
+    assert "registered as number" not in burst(DULY_LOG_LEVEL="error")
 
 
 def test_a_mistake_in_the_file_is_found_by_whoever_asks(project: Path) -> None:
@@ -217,7 +217,7 @@ def test_up_makes_the_tables_of_a_database_only_when_told(project: Path, pg_dsn:
     with log.open("w") as stream:
         up = subprocess.Popen([sys.executable, "-m", "duly", "up", "--migrate"], stderr=stream)
         try:
-            eventually(lambda: "is number" in log.read_text(), "a worker")
+            eventually(lambda: "registered as number" in log.read_text(), "a worker")
         finally:
             up.terminate()
             assert up.wait() == 0
@@ -276,7 +276,7 @@ def test_the_zone_is_that_of_a_file_which_is_run(project: Path) -> None:
     with log.open("w") as stream:
         up = subprocess.Popen([sys.executable, "-m", "duly", "up", "schedules.toml"], stderr=stream)
         try:
-            eventually(lambda: "is number" in log.read_text(), "a worker")
+            eventually(lambda: "registered as number" in log.read_text(), "a worker")
             assert [one.zone for one in Duly().schedules.list()] == ["Asia/Tokyo"]
         finally:
             up.terminate()

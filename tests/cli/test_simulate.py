@@ -313,7 +313,7 @@ def test_moments_are_shown_in_utc() -> None:
         (("--rule", "02:00"), 2, "needs a time zone"),
         (("--rule", "every 1h", "--outage", "01:00"), 2, "from when to when"),
         (("--rule", "every 1h", "--outage", "01:00..25:00"), 2, "25:00"),
-        (("--rule", "every 1h", "--runtime", "40"), 2, '"40" is not a length of time'),
+        (("--rule", "every 1h", "--runtime", "40"), 2, '"40" is not a duration'),
         (("--rule", "every 1h", "--from", "soon"), 2, '"soon" is not a time'),
         (("--rule", "every 1h", "--to", "2h", "--outage", "1h..1h"), 2, "a longer stretch"),
         (
@@ -347,5 +347,5 @@ def test_a_schedule_on_postgresql_is_simulated_too(
 
 def test_asking_makes_no_store(tmp_path: Path) -> None:
     result = simulated("nightly")
-    assert (result.exit_code, "no store at" in result.stderr) == (5, True), result.output
+    assert (result.exit_code, "no database at" in result.stderr) == (5, True), result.output
     assert list(tmp_path.iterdir()) == []

@@ -61,7 +61,7 @@ def test_what_no_code_declares_cannot_be_taken_back() -> None:
     refused = duly("take-back", "mine")
     assert (refused.exit_code, refused.stderr.splitlines()[-1]) == (
         1,
-        'Error: "mine" is not declared in code: there is nothing to take back',
+        'Error: "mine" is not declared in code: there is nothing to revert',
     )
     assert duly("take-back", "nothing").exit_code == 3
 
@@ -75,7 +75,7 @@ def test_what_was_removed_by_hand_is_told_everywhere_until_it_is_brought_back() 
     assert "and still declared in tasks:duly: it does not run" in status.stdout
     assert "duly schedules take-back report" in status.stdout
     doctor = CliRunner().invoke(main, ["doctor"]).stdout
-    assert "removed by hand, and still declared in code: report" in doctor
+    assert "removed by hand, but still declared in code: report" in doctor
     with subprocess.Popen(
         [sys.executable, "-m", "duly", "scheduler"], stderr=subprocess.PIPE, text=True
     ) as process:

@@ -85,12 +85,12 @@ def test_a_node_goes_on_through_a_migration_and_stops_in_order_when_it_is_outgro
         number = finished(asked_for(store, "long"))
         said(tmp_path, "long has begun")
         finished(upgraded(store, ADDED, BREAKING))
-        said(tmp_path, "finishing what runs, and stopping")
+        said(tmp_path, "finishing the running jobs, then stopping")
         (tmp_path / "go").touch()
         assert process.wait(30) == 1
     log = (tmp_path / "log").read_text()
     assert "the database is too new for this duly: it needs one that knows migration 3" in log
-    assert "upgrade duly here" in log.splitlines()[-1]
+    assert "upgrade duly on this machine" in log.splitlines()[-1]
     assert finished(ended(store, number)) == (State.SUCCEEDED, '"long has ended"')
     with started(tmp_path, "up", "tasks.py") as process:
         assert process.wait(30) == 1

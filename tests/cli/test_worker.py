@@ -57,7 +57,7 @@ def test_it_runs_what_was_promised_and_says_where_it_looks(programs: Programs, u
     assert (
         "queues: default (concurrency 10)\ntasks: add, bill, fail, hold, pid, order" in worker.said
     )
-    assert "worker web-1 is number" in worker.said
+    assert "worker web-1 registered as number" in worker.said
     assert f"job {jobs[0].id} add: succeeded" in worker.said
     worker.signal()
     assert worker.end() == 0
@@ -70,7 +70,7 @@ def test_a_warm_stop_finishes_what_runs_and_begins_nothing_more(
     running, waiting = shop.hold.enqueue(sign), shop.add.enqueue(1)
     begun(sign)
     worker.signal()
-    worker.hear("finishing 1 job within 25s; again to stop now")
+    worker.hear("finishing 1 job within 25s; send the signal again to stop now")
     put_up(f"{sign}.go")
     assert worker.end() == 0
     assert (running.refresh().state, waiting.refresh().state) == (State.SUCCEEDED, State.READY)
@@ -173,7 +173,7 @@ def test_a_dead_process_is_replaced_within_two_seconds(programs: Programs, url: 
     took = seconds_until(lambda: len(pids() - {victim, spared}) == 1, "another worker")
     assert took < 2 * _PATIENT
     assert spared in pids()
-    supervisor.hear(f"process {victim} was killed by SIGKILL; another one took its place")
+    supervisor.hear(f"process {victim} was killed by SIGKILL; it was replaced")
     supervisor.signal()
     assert supervisor.end() == 0
     eventually(lambda: not pids(), "the workers to end")
@@ -181,7 +181,7 @@ def test_a_dead_process_is_replaced_within_two_seconds(programs: Programs, url: 
 
 def test_the_workers_of_a_killed_supervisor_die_with_it(programs: Programs, url: str) -> None:
     supervisor = programs.worker("--processes", "2")
-    supervisor.hear("is number")
+    supervisor.hear("registered as number")
     found = json.loads(command("workers", "--store", url, "-o", "json").stdout)
     os.kill(supervisor.pid, signal.SIGKILL)
     supervisor.end()

@@ -31,7 +31,7 @@ def command(*words: str) -> Result:
             2,
             "--concurrency 0: a whole number from 1 to 10000",
         ),
-        (["tests.app.shop", "--store", "mysql://h/d"], 2, '"mysql:" is no store'),
+        (["tests.app.shop", "--store", "mysql://h/d"], 2, '"mysql:" is not a database'),
         (["tests.app.shop", "--store", "postgresql://127.0.0.1:1/d"], 5, "127.0.0.1:1"),
         (["nowhere.py", "--processes", "2"], 3, "there is no file"),
     ],
@@ -80,7 +80,7 @@ def test_who_asks_for_a_worker_that_is_not_there_is_told_who_is(url: str) -> Non
     told = command("workers", "drain", "web", "--store", url)
     assert (told.exit_code, told.stderr.splitlines()[-1]) == (
         3,
-        'Error: no worker is called "web" and lives; there is none',
+        'Error: no running worker is named "web"; running: none',
     )
 
 
@@ -116,5 +116,5 @@ def test_asking_never_makes_a_store(tmp_path: Path) -> None:
     url = str(tmp_path / "other.db")
     for words in (["workers"], ["queues"], ["queues", "pause", "mail"], ["workers", "stop", "w"]):
         told = command(*words, "--store", url)
-        assert (told.exit_code, "no store at" in told.stderr) == (5, True)
+        assert (told.exit_code, "no database at" in told.stderr) == (5, True)
     assert not Path(url).exists()

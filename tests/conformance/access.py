@@ -67,21 +67,21 @@ async def an_expired_token_is_not_found(world: World) -> None:
     world.wait(SECOND)
     equal(await found(world), None)
     equal(await names(world), ["ci"], "it is there to be seen")
-    with refused(InvalidValue, saying="that has passed"):
+    with refused(InvalidValue, saying="is in the past"):
         await world.store.access.create_token(token("late", "duly_late", expires_at=START))
 
 
 @check
 async def a_name_is_one_tokens_until_that_is_revoked(world: World) -> None:
     await world.store.access.create_token(token())
-    with refused(WrongState, saying='a token "ci" is there already: revoke it first'):
+    with refused(WrongState, saying='a token "ci" exists already: revoke it first'):
         await world.store.access.create_token(token(secret=OTHER))
     equal(await found(world, OTHER), None)
     await world.store.access.revoke_token("ci")
     await world.store.access.create_token(token(secret=OTHER))
     equal(await found(world), None)
     holds(await found(world, OTHER), "it is valid")
-    with refused(WrongState, saying="the secret of another token"):
+    with refused(WrongState, saying="the secret belongs to another token"):
         await world.store.access.create_token(token("twin"))
 
 

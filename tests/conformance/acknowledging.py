@@ -132,7 +132,7 @@ async def jobs_that_wait_need_nobody_until_another_waits(world: World) -> None:
 
 @check
 async def what_has_not_happened_cannot_be_acknowledged(world: World) -> None:
-    with refused(InvalidValue, saying="what has not happened yet cannot be acknowledged"):
+    with refused(InvalidValue, saying="the future cannot be acknowledged"):
         await acknowledge(world, "schedule:report", "failed", LATER)
     long = (("s" * 1_001, "failed", ""), ("s", "k" * 101, ""), ("s", "k", "n" * 501))
     for subject, kind, note in long:

@@ -118,7 +118,9 @@ async def an_applied_rule_invents_no_missed_moments(world: World) -> None:
 async def a_file_that_was_applied_meanwhile_is_planned_again(world: World) -> None:
     await applied(world, added(filed()))
     for expected in (None, "zero"):
-        with refused(WrongState, saying="somebody applied schedules.toml meanwhile: plan again"):
+        with refused(
+            WrongState, saying="somebody applied schedules.toml in the meantime: plan again"
+        ):
             await applied(world, added(filed("other")), "two", expected=expected)
     equal(list((await standing(world)).schedules), ["report"])
     equal(await world.store.schedules.applied(FILE), "one")
@@ -142,7 +144,7 @@ async def what_a_person_changed_since_the_plan_is_not_overwritten(world: World) 
     ]
     before = await standing(world)
     for step in steps:
-        with refused(WrongState, saying="meanwhile: plan again"):
+        with refused(WrongState, saying="in the meantime: plan again"):
             await applied(world, [*added(filed("new")), step], "two", expected="one")
     equal(await standing(world), before)
     equal((await schedules.standing(["new"])).schedules, {})
@@ -153,7 +155,9 @@ async def what_was_removed_since_the_plan_is_not_brought_back(world: World) -> N
     await applied(world, added(filed()))
     seen = await world.schedule()
     await world.by("grace").schedules.remove("report")
-    with refused(WrongState, saying='somebody changed schedule "report" meanwhile: plan again'):
+    with refused(
+        WrongState, saying='somebody changed schedule "report" in the meantime: plan again'
+    ):
         await applied(
             world,
             [ScheduleStep(name="report", seen=seen, plan=filed(rule="every 2m"))],

@@ -69,7 +69,7 @@ async def every_field_of_a_plan_can_be_edited_but_its_name(world: World) -> None
         missed=Missed("all", at_most=5),
     )
     equal((await world.store.schedules.edit("report", lambda _: wanted)).plan, wanted)
-    with refused(InvalidValue, "a name is its identity"):
+    with refused(InvalidValue, "a schedule is identified by its name"):
         await world.store.schedules.edit("report", lambda old: replace(old, name="other"))
     equal((await world.schedule()).plan, wanted)
 

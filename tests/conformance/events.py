@@ -66,7 +66,7 @@ async def events_are_listed_the_newest_first_a_page_at_a_time(world: World) -> N
     equal([event.name for event in (await listed(pattern="a.y")).events], ["a.y"])
     some = await listed(since=START + SECOND, until=START + 3 * SECOND)
     equal([event.name for event in some.events], ["a.y.z", "a.y"])
-    with refused(InvalidValue, "no place among events"):
+    with refused(InvalidValue, "not a cursor of events"):
         await listed(after="x")
 
 

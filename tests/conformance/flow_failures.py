@@ -241,7 +241,7 @@ async def a_step_is_not_retried_while_its_flow_runs(world: World) -> None:
     steps = (step("a", if_failed="go_on"), step("b"))
     await opened(world, FlowPlan(steps=steps))
     job = await done(world, "a", FATAL)
-    with refused(WrongState, "and is retried with that"):
+    with refused(WrongState, "and can only be retried together with it"):
         await world.store.jobs.retry(job.id)
 
 

@@ -43,7 +43,7 @@ async def a_key_is_known_when_its_job_has_ended(world: World) -> None:
 async def something_else_under_the_same_key_is_refused(world: World) -> None:
     jobs = world.store.jobs
     await jobs.enqueue_once([call(title="a")], key="x", mark="1")
-    with refused(WrongState, saying='"x" was used for something else within a day'):
+    with refused(WrongState, saying='"x" was used for another request within a day'):
         await jobs.enqueue_once([call(title="b")], key="x", mark="2")
     equal([job.title for job in await world.live()], ["a"])
 
@@ -56,7 +56,7 @@ async def what_happened_is_said_once_under_a_key(world: World) -> None:
     equal(await events.emit_once(said, key="x", mark="1"), first)
     equal(sorted(event.id for event in (await events.page()).events), sorted(first))
     equal([entry.action for entry in await world.store.access.audit(limit=10)], ["events.emit"])
-    with refused(WrongState, saying='"x" was used for something else within a day'):
+    with refused(WrongState, saying='"x" was used for another request within a day'):
         await events.emit_once(said[:1], key="x", mark="2")
 
 

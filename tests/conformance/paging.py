@@ -138,7 +138,7 @@ async def a_place_that_no_page_gave_is_refused(world: World) -> None:
         b"l.7",
     )
     for after in wrong:
-        with refused(InvalidValue, f"after={after!r}: this is no place among jobs"):
+        with refused(InvalidValue, f"after={after!r}: not a cursor of jobs"):
             await world.store.jobs.find(EVERYTHING, after=after)  # type: ignore[arg-type]
 
 

@@ -45,7 +45,7 @@ async def a_job_whose_task_nobody_knows_is_set_aside_and_says_so(world: World) -
     equal(await _hold(world), 1)
     job = await world.job(number)
     equal((job.state, job.waits, job.waits_for), (State.BLOCKED, "worker", "strange"))
-    equal(job.reason, "no worker that is running knows the task strange")
+    equal(job.reason, "no running worker knows the task strange")
     equal((await world.begin()).task, "work", "the others are where they were")
     equal(await _hold(world), 0)
 

@@ -66,7 +66,7 @@ async def history_is_kept_for_its_time_and_failed_jobs_for_longer(world: World) 
     equal([(await world.job(n)).id for n in (good, bad)], [good, bad], "not a day too early")
     world.wait(2 * DAY)
     holds(await world.store.upkeep.prune(RETENTION, limit=100), "something went")
-    with refused(NotFound, "forgotten"):
+    with refused(NotFound, "been deleted"):
         await world.job(good)
     equal((await world.job(bad)).id, bad)
     equal(len(await world.store.jobs.attempts(bad)), 1)

@@ -123,7 +123,7 @@ def test_of_long_values_the_part_that_differs_is_shown() -> None:
 def test_secrets_are_hidden_and_that_they_change_is_told() -> None:
     old, new = backup(env={"API_TOKEN": "hunter2"}), backup(env={"API_TOKEN": "hunter3"})
     found = plan(sheet(new), sheet(old), sheet(old))
-    assert found.lines() == ["~ schedule backup  env: changes in what is hidden here"]
+    assert found.lines() == ["~ schedule backup  env: changed in a hidden part"]
 
 
 # What a person changed.

@@ -177,13 +177,13 @@ REFUSED_ENTRIES = [
     ('rule = "every 5m"\nshell = " "', " shell is empty"),
     (
         RUNS + "timeout = 30",
-        ' timeout = 30: 30 is not a length of time: say "30s" or "30m"',
+        ' timeout = 30: 30 is not a duration: write "30s" or "30m"',
     ),
     (RUNS + 'jitter = "0s"', ' jitter = "0s": more than 0s, up to 36,500 days; found "0s"'),
     (RUNS + 'missed = "al"', ' missed = "al": one of latest, all, skip; did you mean "all"?'),
     (
         RUNS + 'missed = { choice = "all", at_most = 0 }',
-        " missed: at_most = 0: a whole number from 1 to 10,000",
+        " missed: at_most = 0: expected a whole number from 1 to 10,000",
     ),
     (
         RUNS + "missed = { at_most = 3 }",
@@ -219,8 +219,8 @@ REFUSED_ENTRIES = [
         ' priority = "hgh": high, normal, low, idle, or a whole number from -100 to 100, '
         'higher is sooner; did you mean "high"?',
     ),
-    (RUNS + "attempts = 0", " attempts = 0: a whole number from 1 to 10,000"),
-    (RUNS + "attempts = true", " attempts = true: a whole number from 1 to 10,000"),
+    (RUNS + "attempts = 0", " attempts = 0: expected a whole number from 1 to 10,000"),
+    (RUNS + "attempts = true", " attempts = true: expected a whole number from 1 to 10,000"),
     (
         RUNS + 'dst = "systmd"',
         ' dst = "systmd": one of cron, systemd, elapsed, quartz, or gap/fold as in end/first; '
@@ -240,7 +240,7 @@ REFUSED_ENTRIES = [
     (RUNS + 'tags = "nightly"', ' tags = "nightly": several texts, as ["nightly", "billing"]'),
     (
         RUNS + 'title = "\\u0000"',
-        " title = \"\\u0000\": '\\x00' holds a NUL character, which no database keeps",
+        " title = \"\\u0000\": '\\x00' contains a NUL character, which databases cannot store",
     ),
     (
         ZONED + 'exclude = "weeknds"\n[calendars.weekends]\nrule = "Sat,Sun"',
@@ -301,11 +301,11 @@ REFUSED_FILES = [
     ),
     (
         '[calendars.off]\nrule = "spaced 5m"',
-        '[calendars.off] rule = "spaced 5m": a fixed delay has no moments to leave out',
+        '[calendars.off] rule = "spaced 5m": a fixed delay has no scheduled times to exclude',
     ),
     ("\n\n[queues.a]\nrate = = 1", "line 4, column 8: Invalid value"),
     ("[queues.a]\nrate =", "line 2, at the end: Invalid value"),
-    ("a = " + "[" * 20_000, "it is nested too deep to be read"),
+    ("a = " + "[" * 20_000, "it is nested too deeply"),
     ("a = " + "9" * 5_000, "a number in it has too many digits to be read"),
 ]
 

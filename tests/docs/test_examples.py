@@ -43,7 +43,7 @@ def test_a_worker_runs_coroutines_threads_and_processes(tmp_path: Path) -> None:
 
 def test_a_learning_platform_keeps_its_promises_through_an_outage() -> None:
     told = run("learning_platform.py")
-    assert "skipped called off by class.cancelled" in told
+    assert "skipped cancelled by class.cancelled" in told
     assert "runs Thu 2027-01-07 08:00 Europe/Berlin" in told, "a day before what it was moved to"
     assert re.search(r"clean_up\n  Sun 03:00  queued  queued 6 hours late\n", told)
     sent = told.partition("\nsent\n")[2].partition("\nwhy\n")[0].splitlines()

@@ -22,7 +22,7 @@ def test_1_a_script_runs_what_other_programs_enqueue(
     first = situation("01_first_schedule")
     store = str(tmp_path / "duly.db")
     script = programs.start(str(SITUATIONS / "01_first_schedule.py"), DULY_URL=store)
-    script.hear("is number")
+    script.hear("registered as number")
     first.hello.enqueue().result("15s")
     assert "hello\n" in script.said
     assert [one.name for one in first.duly.schedules.list()] == ["hello"]
@@ -111,7 +111,7 @@ def test_13_a_crontab_runs_without_cron(tmp_path: Path) -> None:
         try:
             script.stdin.write(f"# a copy, every night\n{line}\n")
             script.stdin.close()
-            assert any("is number" in said for said in script.stderr)  # a worker
+            assert any("registered as number" in said for said in script.stderr)  # a worker
             command = [sys.executable, "-m", "duly", "schedules", "run", "tee"]
             subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
             log = tmp_path / "backup.log"

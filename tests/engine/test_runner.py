@@ -162,7 +162,7 @@ async def test_a_result_that_cannot_be_kept_fails_the_job_for_good(make: Make, w
     bench = make(define(awaited if way == "coroutine" else called, name="task"))
     settlement = await settled(bench, "task")
     assert settlement.verdict.move is Move.FAIL
-    assert "its result cannot be kept" in settlement.verdict.reason
+    assert "its result cannot be stored" in settlement.verdict.reason
 
 
 async def test_an_attempt_that_never_began_because_its_time_was_over_expires(make: Make) -> None:

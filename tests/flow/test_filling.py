@@ -58,7 +58,7 @@ def test_what_all_parts_take_together_is_bounded() -> None:
     over = StoredOver("item", items=encode([*range(20)]))
     shared = {"table": "x" * (MOST_FILLED // 18), "item": None}
     asked = StoredPlan(call={"args": encode(shared, longest=MOST_FILLED)}, over=over)
-    with pytest.raises(InvalidValue, match="give a reference"):
+    with pytest.raises(InvalidValue, match="pass a reference"):
         filled(asked, Values({}))
 
 
@@ -68,5 +68,5 @@ def test_what_all_parts_take_together_is_bounded() -> None:
 )
 def test_what_is_no_list_has_no_items(came: str, said: str) -> None:
     asked = plan({"item": None}, over=StoredOver("item", source=ROWS))
-    with pytest.raises(InvalidValue, match=f"there came {said}"):
+    with pytest.raises(InvalidValue, match=f"but got {said}"):
         filled(asked, Values({}, {0: [Json(came)]}))

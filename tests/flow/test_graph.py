@@ -83,7 +83,7 @@ def test_two_that_are_given_one_name_are_refused() -> None:
         step("a").named("same")
         step("b").named("same")
 
-    with pytest.raises(InvalidValue, match=r'^etl: two of its steps are named "same"$'):
+    with pytest.raises(InvalidValue, match=r'^etl: two steps are named "same"$'):
         drawn(draw)
 
 
@@ -103,7 +103,7 @@ def test_a_circle_is_refused_with_the_way_round() -> None:
 
     with pytest.raises(InvalidValue) as refused:
         drawn(draw)
-    assert str(refused.value) == "etl: its steps wait for each other, in a circle: a → b → c → a"
+    assert str(refused.value) == "etl: its steps depend on each other in a cycle: a → b → c → a"
 
 
 def test_a_step_that_waits_for_itself_is_a_circle() -> None:
@@ -111,12 +111,12 @@ def test_a_step_that_waits_for_itself_is_a_circle() -> None:
         a = step("a")
         a >> a
 
-    with pytest.raises(InvalidValue, match=r"in a circle: a → a$"):
+    with pytest.raises(InvalidValue, match=r"in a cycle: a → a$"):
         drawn(draw)
 
 
 def test_a_flow_without_steps_is_refused() -> None:
-    with pytest.raises(InvalidValue, match=r"^etl: it has no steps: say task.step\(…\) in it$"):
+    with pytest.raises(InvalidValue, match=r"^etl: it has no steps: call task.step\(…\) in it$"):
         drawn(lambda _: None)
 
 
@@ -183,13 +183,13 @@ def another() -> Step[Any]:
 
 REFUSED: dict[str, tuple[str, Callable[[Callable[..., Step[Any]]], object]]] = {
     "a result of another flow": (
-        "etl: step load: it takes the result of step elsewhere of other, which is another flow: "
-        "give it as an argument, or nest the flow: it has a .step(…) as a task has",
+        "etl: step load: it uses the result of step elsewhere of other, which is another flow: "
+        "pass the value as an argument, or nest that flow with its .step(…)",
         lambda step: step("load", rows=another().result),
     ),
     "a step of another flow": (
-        "etl: step load: it cannot wait for step elsewhere, which is one of other: a flow orders "
-        "its own steps",
+        "etl: step load: it cannot depend on step elsewhere, which belongs to other: a flow "
+        "orders only its own steps",
         lambda step: another() >> step("load"),
     ),
     "a step of another flow that is returned": (
@@ -197,42 +197,42 @@ REFUSED: dict[str, tuple[str, Callable[[Callable[..., Step[Any]]], object]]] = {
         lambda _: another(),
     ),
     "something that is returned": (
-        "etl: it returns <the result of step a>: a flow returns one of its steps, the one whose "
-        "result is its own, or nothing",
+        "etl: it returns <the result of step a>: a flow returns one of its steps, whose result "
+        "becomes the result of the flow, or None",
         lambda step: step("a").result,
     ),
     "a step as an argument": (
-        "etl: step load: `rows` is given the step extract itself: say .result",
+        "etl: step load: `rows` is the step extract itself: pass its .result",
         lambda step: step("load", rows=step("extract")),
     ),
     "a step in a list that is an argument": (
-        "etl: step load: `rows[1]` is given the step extract itself: say .result",
+        "etl: step load: `rows[1]` is the step extract itself: pass its .result",
         lambda step: step("load", rows=[1, step("extract")]),
     ),
     "a result under a key that is no text": (
-        "etl: step load: `rows` has <the result of step extract> under the key 7: what is filled "
-        "in later is under a text",
+        "etl: step load: `rows` has <the result of step extract> under the key 7: the keys of "
+        "values that are filled in later must be strings",
         lambda step: step("load", rows={7: step("extract").result}),
     ),
     "a result in a dataclass": (
-        "etl: step load: `order` is a Order with <the result of step extract> inside: what is "
-        "filled in later is an argument, or in a list or dict: write a task that takes it, and "
-        "makes one",
+        "etl: step load: `order` is a Order that contains <the result of step extract>: a value "
+        "that is filled in later must be an argument, or inside a list or dict: write a task that "
+        "takes the value and builds the object",
         lambda step: step("load", order=Order(step("extract").result)),
     ),
     "a list of results that a step goes over": (
-        "etl: step load: it goes over a list with the result of step extract inside: say "
-        "load.step(…) for each of them, or write a task that returns the list",
+        "etl: step load: it maps over a list that contains the result of step extract: call "
+        "load.step(…) for each item, or write a task that returns the list",
         lambda step: step("load", over="row", row=[step("extract").result]),
     ),
     "an arrow to a result": (
-        "etl: step a: <the result of step b> is no step, and >> is the order of steps, or of lists "
-        "of them: leave out .result",
+        "etl: step a: <the result of step b> is not a step: >> orders steps, or lists of steps: "
+        "remove .result",
         lambda step: step("a") >> step("b").result,
     ),
     "an arrow to something else": (
-        "etl: step a: 5 is no step, and >> is the order of steps, or of lists of them: "
-        "task.step(…) is one",
+        "etl: step a: 5 is not a step: >> orders steps, or lists of steps: task.step(…) returns "
+        "one",
         lambda step: step("a") >> [5],
     ),
     "a word that is none": (
@@ -244,7 +244,7 @@ REFUSED: dict[str, tuple[str, Callable[[Callable[..., Step[Any]]], object]]] = {
         lambda step: step("a").if_failed("retry"),  # type: ignore[arg-type]
     ),
     "an empty name": (
-        "etl: step a: a name is not empty",
+        "etl: step a: a name must not be empty",
         lambda step: step("a").named(""),
     ),
 }
@@ -265,7 +265,7 @@ def test_a_flow_that_is_defined_does_not_change() -> None:
         kept.append(step("a"))
 
     drawn(draw)
-    with pytest.raises(InvalidValue, match=r"^etl: step a: its flow is defined, and does not"):
+    with pytest.raises(InvalidValue, match=r"^etl: step a: its flow is defined already and cannot"):
         kept[0].when("all_done")
 
 
@@ -277,8 +277,8 @@ def test_a_flow_inside_of_a_flow_is_refused_and_the_outer_one_stays() -> None:
         assert current_trace() is outer
     assert current_trace() is None
     assert str(refused.value) == (
-        "inner: it is defined inside of outer, which runs only once: define it outside, and say "
-        "inner.step(…)"
+        "inner: it is defined inside of outer, whose function runs only once: define it outside, "
+        "and call inner.step(…)"
     )
 
 
@@ -287,7 +287,9 @@ def test_a_loop_that_never_ends_is_stopped() -> None:
         while True:
             step("a")
 
-    with pytest.raises(InvalidValue, match=r"^etl: more than 10,000 steps: task\.map\(…\) is one"):
+    with pytest.raises(
+        InvalidValue, match=r"^etl: more than 10,000 steps: use task\.map\(…\), which is one"
+    ):
         drawn(draw)
 
 

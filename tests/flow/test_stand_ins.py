@@ -111,14 +111,14 @@ def test_a_look_is_refused_and_the_step_is_named(look: str) -> None:
     with pytest.raises(InvalidValue) as refused:
         does(result_of_a_step())
     assert str(refused.value) == (
-        f"etl: it looks into the result of step extract ({shown}), which is not there when the "
+        f"etl: it reads the result of step extract ({shown}), which has no value yet when the "
         f"flow is defined: {instead}"
     )
 
 
 def test_a_look_at_a_parameter_names_the_parameter() -> None:
     day: Any = Trace("etl", owner=None, parameters=("day",)).arguments()["day"]
-    with pytest.raises(InvalidValue, match=r"^etl: it looks into its parameter day \(….year\), "):
+    with pytest.raises(InvalidValue, match=r"^etl: it reads its parameter day \(….year\), "):
         _ = day.year
 
 

@@ -22,10 +22,10 @@ def test_an_event_has_a_name_and_fields() -> None:
     [
         ({"name": "invoice paid"}, "is not the name of an event"),
         ({"name": "a.*"}, "is not the name of an event"),
-        ({"payload": Json("[1]")}, "its payload is an object"),
+        ({"payload": Json("[1]")}, "its payload must be an object"),
         ({"payload": Json("{")}, "is not JSON"),
         ({"payload": Json('{"x":"' + "x" * LONGEST_ARGS + '"}')}, "are kept"),
-        ({"key": ""}, "an empty key"),
+        ({"key": ""}, "the key is empty"),
         ({"tenant": "\0"}, "NUL"),
     ],
 )
@@ -51,7 +51,7 @@ def test_reactions_do_not_wait_for_each_other() -> None:
     [
         ({"rule": " on a"}, 'write it as "on a"'),
         ({"rule": "(on a)"}, 'write it as "on a"'),
-        ({"jitter": "5m"}, "jitter= is about moments of the clock"),
+        ({"jitter": "5m"}, "jitter= needs scheduled times"),
         ({"exclude": "holidays(DE)"}, "cannot leave moments out"),
         ({"rule": 'on a key="{a.b}"'}, "is not the name of an argument"),
     ],

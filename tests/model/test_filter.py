@@ -83,23 +83,23 @@ def test_texts_and_quotes(text: str, meant: Filter) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("stat:failed", "stat:failed: no word of a filter is called stat:; did you mean state:"),
+        ("stat:failed", "stat:failed: a filter has no key stat:; did you mean state:"),
         ("colour:red", "there is state, queue, task, tenant, tag, key, schedule, error, since"),
         ("state:faild", 'state:faild: no state is called "faild"; did you mean failed?'),
         ("state:dead", "there is scheduled, blocked, ready, running, succeeded, failed"),
-        ("failed", "failed: did you mean state:failed? as a text: text:failed"),
-        ("queue:", "queue:: nothing stands behind it"),
+        ("failed", "failed: did you mean state:failed? To search for the text: text:failed"),
+        ("queue:", "queue:: the value is missing"),
         ("queue:a queue:b", "queue:b: queue: was said before"),
         ("since:2", "since:2: so long ago, as since:2h, or a moment"),
         ("since:2026-03-05", "in which zone? Say since:2026-03-05T00:00Z for UTC"),
-        ('"open', "quotes are closed"),
+        ('"open', "close the quotes"),
         ("flow:etl", "flow:etl: flow: takes the number of a job, as flow:4711"),
         ("flow:0", "flow:0: the number of a flow, as flow:4711"),
         ("flow:1 flow:2", "flow:2: flow: was said before"),
-        ("task~send", "task~send: task takes no ~, say task:send"),
-        ("error~", "error~: nothing stands behind it"),
+        ("task~send", "task~send: task does not support ~; use task:send"),
+        ("error~", "error~: the value is missing"),
         ("error~a error:b", "error:b: error: was said before"),
-        ("task:\0", "task: '\\x00' holds a NUL character"),
+        ("task:\0", "task: '\\x00' contains a NUL character"),
         ("x" * 1_001, "text: 1,001 characters"),
         (" ".join(["x"] * 21), "more than 20 texts"),
     ],
@@ -140,7 +140,7 @@ def test_a_shell_takes_the_quotes_and_every_argument_is_one_word(
 
 
 def test_a_pattern_with_a_space_is_refused_with_what_to_say_for_it() -> None:
-    with pytest.raises(InvalidValue, match=r"no spaces.*say \* for them too"):
+    with pytest.raises(InvalidValue, match=r"cannot contain spaces.*use \* instead of them"):
         filter_of(["task:send mail*"])
     with pytest.raises(InvalidValue, match="without one it is a name"):
         Pattern("send")

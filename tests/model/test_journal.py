@@ -30,7 +30,7 @@ def test_lines_are_numbered_behind_those_that_are_there() -> None:
 def test_the_last_line_says_that_it_is_the_last() -> None:
     (before, line), (last, said) = kept(5, lines=MOST_LINES - 2)
     assert (before, line, last) == (MOST_LINES - 1, "line", MOST_LINES)
-    assert said == "the log of this job ends here: 10,000 lines or 1 MB are kept"
+    assert said == "the log of this job ends here: at most 10,000 lines or 1 MB are stored"
     assert kept(5, lines=MOST_LINES) == []
 
 

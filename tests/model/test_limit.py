@@ -70,8 +70,8 @@ def test_a_bare_number_is_no_rate() -> None:
 @pytest.mark.parametrize(
     ("asked", "refusal"),
     [
-        ({"name": "crm"}, r'Limit\("crm"\) limits nothing: say concurrency=1, or rate="5/s"'),
-        ({"name": "", "concurrency": 1}, "name is not empty"),
+        ({"name": "crm"}, r'Limit\("crm"\) limits nothing: pass concurrency=1, or rate="5/s"'),
+        ({"name": "", "concurrency": 1}, "name must not be empty"),
         ({"name": "a\0", "concurrency": 1}, "NUL"),
         ({"name": "crm:{", "concurrency": 1}, "is not the name of an argument"),
         ({"name": "crm", "concurrency": 0}, 'Limit."crm".: concurrency=0: a whole number from 1'),

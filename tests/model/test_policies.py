@@ -72,9 +72,9 @@ def test_a_choice_of_a_newer_version_is_ignored() -> None:
         ({"first": "later"}, "first='later': choose one of now, wait"),
         (
             {"start_within": timedelta(0)},
-            r"start_within=datetime.timedelta\(0\): a length of time above zero",
+            r"start_within=datetime.timedelta\(0\): expected a duration above zero",
         ),
-        ({"jitter": timedelta(seconds=-1)}, "a length of time above zero"),
+        ({"jitter": timedelta(seconds=-1)}, "expected a duration above zero"),
     ],
 )
 def test_a_wrong_choice_is_refused_by_name(wrong: dict[str, Any], said: str) -> None:

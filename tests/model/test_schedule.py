@@ -72,7 +72,7 @@ def test_a_fixed_delay_takes_bounds_and_stretches_and_no_points() -> None:
         ({"rule": "every now and then"}, "every now and then"),
         ({"rule": "0 9 * * *", "zone": None}, "zone"),
         ({"rule": "0 9 * * *", "zone": "Europe/Atlantis"}, "Europe/Atlantis"),
-        ({"exclude": "spaced 5m"}, "a fixed delay has no moments to leave out"),
+        ({"exclude": "spaced 5m"}, "a fixed delay has no scheduled times to exclude"),
         ({"exclude": "whenever"}, "whenever"),
         ({"dst": "sometimes"}, "sometimes"),
         ({"start": START, "end": START - HOUR}, "is before the start"),

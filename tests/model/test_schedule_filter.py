@@ -101,13 +101,13 @@ def test_active_is_what_is_neither_paused_nor_faulty(
     ("text", "said"),
     [
         ("colour:red", "there is state, task, queue, owner, start, tag, text"),
-        ("stat:paused", "no word of a filter is called stat:; did you mean state:"),
+        ("stat:paused", "a filter has no key stat:; did you mean state:"),
         ("state:failed", 'no state of a schedule is called "failed"; there is active, paused'),
         ("state:pausd", "did you mean paused?"),
         ("owner:me", 'owner:me: no owner is called "me"'),
-        ("paused", "paused: did you mean state:paused? as a text: text:paused"),
-        ("queue:a queue:b", "queue:b: queue: was said before, and a schedule has one"),
-        ("task:", "task:: nothing stands behind it"),
+        ("paused", "paused: did you mean state:paused? To search for the text: text:paused"),
+        ("queue:a queue:b", "queue:b: queue: is given twice, and a schedule has one"),
+        ("task:", "task:: the value is missing"),
         (" ".join(["tag:x"] * 21), "more than 20 texts or tags"),
     ],
 )

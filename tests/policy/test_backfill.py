@@ -39,7 +39,7 @@ def test_what_is_not_decided_yet_is_refused_with_the_reason() -> None:
     with pytest.raises(WrongState, match=r'"report": 2026-06-03 10:00:00.* wait for the scheduler'):
         moments_of(HOURLY, NINE, NOW, **asked)
     still = replace(HOURLY, fault="RuleError: oops")
-    with pytest.raises(WrongState, match=r"it stands still \(RuleError: oops\).* or end there"):
+    with pytest.raises(WrongState, match=r"it cannot be fired \(RuleError: oops\).* or end there"):
         moments_of(still, NINE, NOW, **asked)
     assert moments_of(HOURLY, NINE, TEN, **asked) == [NINE]
 
@@ -86,7 +86,7 @@ def test_whoever_asks_is_told_what_it_means() -> None:
     said = notes(HOURLY, [NINE, TEN], [NINE])
     assert said == (
         "the ledger knows nothing of 1 of them, up to Wed 2026-06-03 09:00 UTC: they may have run,"
-        " and have been forgotten since",
+        " and have been deleted since",
         'overlap="skip": they run one after the other; a moment that is due before the last of '
         "them has ended is skipped",
     )

@@ -326,7 +326,7 @@ def test_a_merged_moment_whose_run_is_forgotten_names_its_job() -> None:
     into = fire(due_at=DUE + HOUR, job_id=9)
     assert of_moment(fire(Outcome.MERGED), into=into).sentence == (
         "report was due Fri 2026-11-13 02:00 Europe/Berlin and was merged into the run of 03:00, "
-        "whose job (9) has ended and been forgotten."
+        "whose job (9) has ended and been deleted."
     )
 
 
@@ -378,7 +378,7 @@ def test_a_schedule_that_was_paused_before_its_first_moment_says_until_when() ->
 
 def test_a_schedule_that_stands_still_before_its_first_moment_says_why() -> None:
     assert of_absence(replace(NIGHTLY, fault="no such zone"), None).sentence == (
-        "report has not been due yet, and stands still: no such zone."
+        "report has not been due yet, and cannot be fired: no such zone."
     )
 
 

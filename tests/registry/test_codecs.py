@@ -38,7 +38,9 @@ def ping(host: IPv4Address) -> None: ...
 
 
 def test_a_type_is_kept_once_it_is_said_how() -> None:
-    with pytest.raises(InvalidValue, match="ping: parameter `host`: IPv4Address has no form"):
+    with pytest.raises(
+        InvalidValue, match="ping: parameter `host`: IPv4Address cannot be written as JSON"
+    ):
         Signature.of(ping, takes_context=False)
     codec(IPv4Address, str, IPv4Address)
     found = Signature.of(ping, takes_context=False)

@@ -120,7 +120,7 @@ def test_a_transaction_is_what_the_port_gives() -> None:
 
 
 def test_outside_of_a_job_there_is_no_current_one_and_what_to_do_is_said() -> None:
-    with pytest.raises(NotInAJob, match="pass what you need as an argument, or in a test"):
+    with pytest.raises(NotInAJob, match="pass the values as arguments, or in a test"):
         current()
 
 

@@ -118,8 +118,8 @@ def test_a_function_runs_in_a_thread_and_a_coroutine_on_the_loop_unless_said(
 
 def test_a_timeout_that_cannot_be_kept_is_refused_with_three_ways_out() -> None:
     assert refusal(timeout="10m") == (
-        'send: a thread cannot be stopped: say executor="process" (killed after 10m), '
-        'or executor="thread" (only reported), or make it async'
+        'send: a thread cannot be stopped: use executor="process" (killed after 10m), or '
+        'executor="thread" (only reported), or make the function async'
     )
 
 
@@ -136,38 +136,44 @@ def test_a_timeout_is_taken_where_it_is_known_what_it_means(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"name": ""}, "name: a name is not empty"),
-        ({"name": 5}, "name=5: a name is text"),
-        ({"name": "a\0"}, "holds a NUL"),
-        ({"aliases": "old"}, "send: aliases='old': several names, as aliases=(\"old\",)"),
-        ({"aliases": [5]}, "send: aliases=5: a name is text"),
-        ({"queue": ""}, "send: queue: a name is not empty"),
+        ({"name": ""}, "name: a name must not be empty"),
+        ({"name": 5}, "name=5: a name must be a string"),
+        ({"name": "a\0"}, "contains a NUL"),
+        ({"aliases": "old"}, "send: aliases='old': expected several names, as aliases=(\"old\",)"),
+        ({"aliases": [5]}, "send: aliases=5: a name must be a string"),
+        ({"queue": ""}, "send: queue: a name must not be empty"),
         ({"title": "{nobody}"}, 'send: title: there is no parameter "nobody"; the task is send('),
         ({"priority": "urgent"}, 'send: priority=\'urgent\': "high", "normal", "low", "idle", or'),
-        ({"priority": 101}, "from -100 to 100, higher is sooner"),
+        ({"priority": 101}, "from -100 to 100 (higher runs sooner)"),
         ({"priority": True}, "priority=True"),
-        ({"retry": 5}, "send: retry=5: say retry=Retry(attempts=5), or None for never"),
-        ({"timeout": 30}, 'send: timeout=30: say "30s" or "30m"'),
-        ({"timeout": "0s"}, 'timeout="0s": more than 0s'),
+        ({"retry": 5}, "send: retry=5: expected retry=Retry(attempts=5), or None for no retries"),
+        ({"timeout": 30}, 'send: timeout=30: a unit is missing: write "30s" or "30m"'),
+        ({"timeout": "0s"}, 'timeout="0s": expected more than 0s'),
         ({"timeout": timedelta(-1)}, "more than 0s"),
-        ({"grace": "2h"}, 'send: grace="2h": from 0s, up to 1h'),
-        ({"keep_result": "0s"}, 'keep_result="0s": more than 0s'),
+        ({"grace": "2h"}, 'send: grace="2h": expected from 0s, up to 1h'),
+        ({"keep_result": "0s"}, 'keep_result="0s": expected more than 0s'),
         ({"executor": "fork"}, "executor='fork': choose one of async, thread, process"),
-        ({"executor": "async"}, "it is a plain function, and would hold up every other task"),
-        ({"memory": "2GB"}, 'memory="2GB": only a process has memory of its own: say executor='),
+        ({"executor": "async"}, "with a plain function would block every other task"),
+        ({"memory": "2GB"}, 'memory="2GB": only a process can have a memory limit: use executor='),
         ({"memory": "2", "executor": "process"}, 'write it as "500MB", "2GB" or "2GiB"'),
         ({"memory": 2, "executor": "process"}, "memory=2: write it as"),
-        ({"memory": "1MB", "executor": "process"}, "at least 16MB"),
-        ({"limits": Limit("a", concurrency=1)}, "a list of them"),
-        ({"limits": "crm"}, "a list of them"),
-        ({"limits": ["crm"]}, "limits: 'crm' is no Limit("),
+        ({"memory": "1MB", "executor": "process"}, "the minimum is 16MB"),
+        ({"limits": Limit("a", concurrency=1)}, "expected a list"),
+        ({"limits": "crm"}, "expected a list"),
+        ({"limits": ["crm"]}, "limits: 'crm' is not a Limit, as Limit("),
         ({"limits": [Limit("crm:{id}", rate="5/s")]}, 'Limit("crm:{id}"): there is no parameter'),
-        ({"limits": [Limit("a", concurrency=1), Limit("a", rate="5/s")]}, "two have one name"),
-        ({"limits": [Limit(f"a{n}", concurrency=1) for n in range(9)]}, "9 limits, and at most 8"),
-        ({"needs": ["gpu"]}, 'amounts by name, as {"gpu": 1}'),
-        ({"needs": {"gpu": 0}}, 'needs: "gpu" is 0, and it is a whole number from 1'),
-        ({"needs": {"": 1}}, "needs: a name is not empty"),
-        ({"on_failure": 5}, "send: on_failure=5: a task, or the name of one"),
+        (
+            {"limits": [Limit("a", concurrency=1), Limit("a", rate="5/s")]},
+            "two limits have the same name",
+        ),
+        (
+            {"limits": [Limit(f"a{n}", concurrency=1) for n in range(9)]},
+            "9 limits: a task can have at most 8",
+        ),
+        ({"needs": ["gpu"]}, 'resources with their amounts, as {"gpu": 1}'),
+        ({"needs": {"gpu": 0}}, 'needs: "gpu" is 0: an amount is a whole number from 1'),
+        ({"needs": {"": 1}}, "needs: a name must not be empty"),
+        ({"on_failure": 5}, "send: on_failure=5: expected a task, or the name of one"),
         ({"takes_context": True, "title": "{to}"}, 'there is no parameter "to"'),
     ],
     ids=str,
@@ -177,8 +183,9 @@ def test_a_choice_that_cannot_be_kept_is_refused(options: dict[str, Any], said: 
 
 
 def test_an_async_function_does_not_run_in_a_thread() -> None:
-    assert 'fetch: executor="thread": an async function runs on the loop' in refusal(
-        fetch, executor="thread"
+    assert (
+        'fetch: executor="thread" with an async function, which runs on the event loop'
+        in refusal(fetch, executor="thread")
     )
 
 
@@ -189,12 +196,12 @@ def test_the_most_limits_are_as_many_as_a_job_can_carry() -> None:
 
 @pytest.mark.parametrize("function", [count, follow])
 def test_a_function_that_yields_is_no_task(function: Callable[..., object]) -> None:
-    assert "it yields, and a task runs to its end" in refusal(function)
+    assert "it is a generator, and a task must return" in refusal(function)
 
 
 @pytest.mark.parametrize("function", [lambda: None, partial(send), Sender()])
 def test_what_has_no_name_needs_one(function: Callable[..., object]) -> None:
-    assert "has no name of its own: give it one, name=" in refusal(function)
+    assert "has no name: give the task one with name=" in refusal(function)
     assert define(function, name="given").name == "given"
 
 

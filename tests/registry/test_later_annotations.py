@@ -62,7 +62,7 @@ def test_a_name_that_is_never_defined_is_told_at_first_use() -> None:
 def test_the_context_needs_no_import_at_run_time() -> None:
     found = Signature.of(ask, takes_context=True)
     assert found.encode(("ada",), {}) == '{"to":"ada"}'
-    with pytest.raises(InvalidValue, match="say takes_context=True"):
+    with pytest.raises(InvalidValue, match="set takes_context=True"):
         Signature.of(ask, takes_context=False)
 
 

@@ -89,7 +89,7 @@ def test_one_of_several_apps_is_named(folder: Path, target: str) -> None:
     assert load(target).names() == ()
     with pytest.raises(InvalidValue) as refused:
         load("tasks_two.py")
-    assert "say tasks_two.py:duly or tasks_two.py:other" in str(refused.value)
+    assert "choose one with tasks_two.py:duly or tasks_two.py:other" in str(refused.value)
 
 
 def test_one_app_with_two_names_is_one(folder: Path) -> None:
@@ -118,12 +118,16 @@ def test_an_object_that_raises_when_it_is_looked_at_is_no_app(folder: Path) -> N
         ("nowhere.py", NotFound, "there is no file .*nowhere.py"),
         ("nowhere", NotFound, 'there is no module "nowhere"'),
         ("nowhere.tasks:duly", NotFound, 'there is no module "nowhere" for "nowhere.tasks"'),
-        ("tasks_empty.py", NotFound, 'no app in "tasks_empty.py": make one there, duly = Duly'),
-        ("tasks_empty:duly", NotFound, 'has no "duly"; apps in it: none'),
-        ("tasks_empty:number", NotFound, "is no app"),
+        (
+            "tasks_empty.py",
+            NotFound,
+            'no app in "tasks_empty.py": create one there with duly = Duly',
+        ),
+        ("tasks_empty:duly", NotFound, 'has no "duly"; it defines these apps: none'),
+        ("tasks_empty:number", NotFound, "is not a Duly app"),
         ("", InvalidValue, "name a file or a module"),
         (":duly", InvalidValue, "name a file or a module"),
-        (".tasks", InvalidValue, "neither a file, as tasks.py, nor a module"),
+        (".tasks", InvalidValue, "neither a file such as tasks.py nor a module"),
         ("my tasks", InvalidValue, "neither a file"),
     ],
 )
@@ -137,7 +141,7 @@ def test_what_is_not_there_is_told_with_what_to_do(
 
 def test_a_file_that_hides_behind_another_module_is_told_so(folder: Path) -> None:
     write(folder / "json.py")
-    with pytest.raises(InvalidValue, match=r"would be imported as `json`, .*another name"):
+    with pytest.raises(InvalidValue, match=r"would be imported as `json`, .*rename the file"):
         load("json.py")
 
 

@@ -110,7 +110,7 @@ def test_every_day_is_the_calendars_every_day() -> None:
             '"every 5m": 5m is elapsed time, the same in every zone',
         ),
         ("every 5 UTC", '"every 5": 5 what? say 5s, 5m, 5h'),
-        ("every 5", '"every 5": "5" is not a length of time: say "5s" or "5m"'),
+        ("every 5", '"every 5": "5" is not a duration: write "5s" or "5m"'),
         ("every 0s", "every 0ms is too often: the shortest step is 1ms"),
         ("every 10us", "every 0.01ms is too often: the shortest step is 1ms"),
         (
@@ -241,7 +241,7 @@ def test_what_is_not_a_length_is_refused(text: str) -> None:
 
 
 def test_a_number_is_refused_with_what_to_say() -> None:
-    with pytest.raises(RuleError, match='30 is not a length of time: say "30s" or "30m"'):
+    with pytest.raises(RuleError, match='30 is not a duration: write "30s" or "30m"'):
         parse_duration(30)  # type: ignore[arg-type]
 
 

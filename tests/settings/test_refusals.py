@@ -16,12 +16,12 @@ VARIABLES = {
         "schedules_file",
     },
     "DULY_URL": {
-        "mysql://ada:secret@db/shop": ': "mysql:" is no store; there are sqlite:///path, '
-        "postgresql:// and https://",
-        "postgresql:/ada:secret@db": ": a PostgreSQL store is postgresql://user@host/database",
+        "mysql://ada:secret@db/shop": ': "mysql:" is not a database; use sqlite:///path, '
+        "postgresql:// or https://",
+        "postgresql:/ada:secret@db": ": a PostgreSQL database is postgresql://user@host/database",
         "http://ada.example": ": a token would be read on the way to http://ada.example: say "
         "https://; http:// is for this machine, as http://127.0.0.1:8400",
-        "sqlite://duly.db": ": an SQLite store is a path, as duly.db, or sqlite:///duly.db",
+        "sqlite://duly.db": ": an SQLite database is a path, as duly.db, or sqlite:///duly.db",
         **dict.fromkeys(
             (
                 "postgresql://ada:secret/x@db/shop",
@@ -31,15 +31,15 @@ VARIABLES = {
                 "postgresql://ada:1?secret@db/shop",
                 "postgresql://ada:secret#x@db/shop",
             ),
-            ": a PostgreSQL store is postgresql://user:password@host:5432/database; in a user or "
+            ": a PostgreSQL database is postgresql://user:password@host:5432/database; in a user or "
             "a password, write / as %2F, @ as %40, ? as %3F, # as %23",
         ),
         **dict.fromkeys(
             ("host=db password=secret dbname=shop", " PASSWORD = secret"),
-            ": a PostgreSQL store is postgresql://user@host/database, and not host=… dbname=…; for "
-            "a file of such a name, say ./…",
+            ": a PostgreSQL database is postgresql://user@host/database, and not host=… dbname=…; "
+            "for a file of such a name, say ./…",
         ),
-        ":memory:": ": a store in memory is another one for every process; name a file",
+        ":memory:": ": an in-memory database would be a different one for every process; give the path of a file",
     },
     "DULY_ZONE": {
         "Europe/Berlim": '=Europe/Berlim: "Europe/Berlim" is not a time zone; did you mean '
@@ -48,7 +48,7 @@ VARIABLES = {
     "DULY_IMPORTS": {"shop/tasks.py": '=shop/tasks.py: "shop/tasks.py" is no module, as '
                      "shop.tasks is one"},
     "DULY_SCHEDULES_FILE": {"crontab": '=crontab: a file, as "schedules.toml"'},
-    "DULY_QUEUES": {"mail,,default": "=mail,,default: a name is not empty"},
+    "DULY_QUEUES": {"mail,,default": "=mail,,default: a name must not be empty"},
     "DULY_CONCURRENCY": {
         "many": "=many: a whole number from 1 to 10000",
         "0": "=0: a whole number from 1 to 10000",
@@ -57,7 +57,7 @@ VARIABLES = {
     },
     "DULY_PROCESSES": {"257": "=257: a whole number from 1 to 256"},
     "DULY_LEASE": {
-        "15": '=15: "15" is not a length of time: say "15s" or "15m"',
+        "15": '=15: "15" is not a duration: write "15s" or "15m"',
         "1s": "=1s: from 2s to 10m",
         "1d": "=1d: from 2s to 10m",
     },
@@ -75,9 +75,10 @@ VARIABLES = {
         "10.1.2.3/8": '=10.1.2.3/8: "10.1.2.3/8" is an address within a network: say 10.0.0.0/8',
     },
     "DULY_KEEP_HISTORY": {"0s": "=0s: from 1ms to 36600d"},
-    "DULY_KEEP_FAILED": {"30": '=30: "30" is not a length of time: say "30s" or "30m"'},
-    "DULY_KEEP_FIRES": {"ever": '=ever: "ever" is not a length of time; write it as "90s", "5m", '
-                        '"1h30m" or "2d"'},
+    "DULY_KEEP_FAILED": {"30": '=30: "30" is not a duration: write "30s" or "30m"'},
+    "DULY_KEEP_FIRES": {
+        "ever": '=ever: "ever" is not a duration; write it as "90s", "5m", "1h30m" or "2d"'
+    },
     "DULY_LOG_LEVEL": {"warn": "=warn: one of debug, info, warning, error; did you mean warning?"},
     "DULY_VERBOSE": {"very": "=very: true or false"},
 }  # fmt: skip
@@ -93,17 +94,17 @@ def test_a_value_that_cannot_be(tmp_path: Path, variable: str, value: str, expec
 
 WRITTEN = {
     "app = 3": f"app = 3: a file or a module, as {MODULES}",
-    "url = 3": "url: an SQLite store is a path, as duly.db, or sqlite:///duly.db",
-    'url = "mysql://ada:secret@db"': 'url: "mysql:" is no store; there are sqlite:///path, '
-    "postgresql:// and https://",
+    "url = 3": "url: an SQLite database is a path, as duly.db, or sqlite:///duly.db",
+    'url = "mysql://ada:secret@db"': 'url: "mysql:" is not a database; use sqlite:///path, '
+    "postgresql:// or https://",
     "zone = true": 'zone = true: a time zone by its name, as "Europe/Berlin"',
     'imports = "shop.tasks"': 'imports = "shop.tasks": several names, as ["shop.tasks"]',
     'queues = "mail"': 'queues = "mail": several names, as ["default"]',
     "queues = []": 'queues = []: one name at least, as ["default"]',
     "queues = [1]": 'queues = [1]: several names, as ["default"]',
-    'concurrency = "5"': 'concurrency = "5": a whole number from 1 to 10000',
-    "concurrency = true": "concurrency = true: a whole number from 1 to 10000",
-    "lease = 15": 'lease = 15: 15 is not a length of time: say "15s" or "15m"',
+    'concurrency = "5"': 'concurrency = "5": expected a whole number from 1 to 10000',
+    "concurrency = true": "concurrency = true: expected a whole number from 1 to 10000",
+    "lease = 15": 'lease = 15: 15 is not a duration: write "15s" or "15m"',
     "lease = true": 'lease = true: a length of time, as "90s", "5m" or "2d"',
     "host = 1": 'host = 1: a name or an address of this machine, as "127.0.0.1" or "::1"',
     'port = "80"': 'port = "80": a whole number from 0 to 65535',
@@ -129,7 +130,7 @@ def test_a_value_that_was_typed_and_cannot_be(tmp_path: Path) -> None:
         "--port http: a whole number from 0 to 65535"
     )
     assert refused(tmp_path, flags={"url": "mysql://ada:secret@db"}) == (
-        '--store: "mysql:" is no store; there are sqlite:///path, postgresql:// and https://'
+        '--store: "mysql:" is not a database; use sqlite:///path, postgresql:// or https://'
     )
 
 

@@ -256,7 +256,7 @@ async def test_a_rewind_over_very_many_moments_ends_and_delays_nobody(house: Hou
     missing = await recorded(house, 200_000, overlap="allow")
     await house.store.schedules.add([plan("other", "every 1m")])
     house.clock.advance(timedelta(minutes=1))
-    with pytest.raises(WrongState, match="was rewound, and the moments since are still being gone"):
+    with pytest.raises(WrongState, match="was rewound, and the runs since then are still being"):
         await house.store.schedules.edit("report", lambda old: replace(old, title="another"))
     await house.fire()
     [other] = await house.store.ledger.fires("other")

@@ -306,8 +306,8 @@ async def test_a_view_that_stands_still_is_not_decided_by(home: Home, store: Sql
         with pytest.raises(InvalidValue) as refused:
             write_on(connection, partial(pause, name="report"), Verb("duly.schedules", "pause"))
         assert str(refused.value) == (
-            "the transaction is repeatable read, and what is decided about a schedule depends on "
-            "what others commit meanwhile: make it read committed, or leave connection= out"
+            "the transaction is repeatable read, but a change of a schedule must see what others "
+            "commit in the meantime: use read committed, or leave connection= out"
         )
         plain = Verb("work", "cancel", decides=False)
         assert write_on(connection, partial(cancel, key="invoice"), plain)
@@ -350,7 +350,7 @@ async def test_a_connection_that_is_awaited_is_told_the_twin_of_what_was_said(pg
         "this is a Session of sqlalchemy, which cannot be awaited: "
         "send.cancel(key=…, connection=…) without await"
     )
-    with pytest.raises(InvalidValue, match=r"^a dict of builtins is nothing to write on; there"):
+    with pytest.raises(InvalidValue, match=r"^a dict of builtins is not a connection that duly"):
         write_on({}, partial(cancel, key="invoice"), send)
 
 

@@ -122,7 +122,7 @@ def test_of_processes_that_migrate_at_once_one_does_each_step(pg_dsn: str) -> No
 async def test_a_migration_that_fails_leaves_nothing_and_can_be_repaired(
     database: PostgresDatabase, pg_dsn: str
 ) -> None:
-    said = r"migration 3 \(broken\) could not be applied, and nothing of it was kept: division by"
+    said = r"migration 3 \(broken\) could not be applied, and was rolled back: division by"
     with pytest.raises(SchemaMismatch, match=said):
         await migrate(database, known=[*STEPS, BROKEN])
     assert await database.applied() == [1, 2]
@@ -169,7 +169,9 @@ async def test_a_database_is_required_to_be_as_new_as_duly_and_may_be_newer(
     assert await check(database, known=STEPS) == Schema(applied=(1, 2), expected=(1, 2))
     await require(database, known=STEPS[:1])
     note = (await check(database, known=STEPS[:1])).note
-    assert note == "a newer duly has changed the database (migration 2 is unknown to this one)"
+    assert note == (
+        "a newer version of duly has changed the database (migration 2 is unknown to this one)"
+    )
     assert await migrate(database, known=STEPS[:1]) == []
 
 
@@ -181,13 +183,14 @@ async def test_a_database_is_required_to_be_as_new_as_duly_and_may_be_newer(
         (
             (1,),
             (1, 2, 3, 4),
-            "the database is older than this duly (migrations 2, 3 and 4 are missing):"
-            " run duly db migrate",
+            "the database is older than this version of duly (migrations 2, 3 and 4 are missing): "
+            "run duly db migrate",
         ),
         (
             (1, 2, 5, 6),
             (1, 2, 3),
-            "the database is older than this duly (migration 3 is missing): run duly db migrate",
+            "the database is older than this version of duly (migration 3 is missing): run duly "
+            "db migrate",
         ),
         ((1, 2, 3), (1, 2), None),
     ],

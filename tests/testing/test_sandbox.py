@@ -94,7 +94,7 @@ def test_one_travels_to_a_moment_too_and_never_back() -> None:
         assert box.now == datetime(2027, 1, 3, tzinfo=UTC)
         with pytest.raises(InvalidValue, match="time goes forward"):
             box.travel(NEW_YEAR)
-        with pytest.raises(InvalidValue, match='say "90s" or "90m"'):
+        with pytest.raises(InvalidValue, match='write "90s" or "90m"'):
             box.travel("90")
         with pytest.raises(InvalidValue, match="naive"):
             Sandbox(duly, now="2027-01-04T00:00")
@@ -215,7 +215,7 @@ def test_nothing_runs_by_itself_in_a_sandbox() -> None:
     app = Duly()
     with (
         Sandbox(app, now=NEW_YEAR),
-        pytest.raises(InvalidValue, match="nothing runs by itself"),
+        pytest.raises(InvalidValue, match="nothing runs on its own"),
         app.running(),
     ):
         pass

@@ -65,7 +65,7 @@ async def test_a_call_that_holds_the_loop_up_is_told_of_and_still_answered() -> 
             warnings.simplefilter("always")
             quiet.enqueue()
         assert [str(one.message) for one in told] == [
-            "called on a running event loop, which it blocks: await quiet.aenqueue()"
+            "called on a running event loop, which it blocks: use await quiet.aenqueue()"
         ]
 
     @app.task

@@ -367,7 +367,7 @@ def test_the_jobs_of_native_workers_are_out_of_reach(
     ):
         answer = native.ask(what, **words)
         assert answer.status == 409, what
-        assert "never was one over HTTP" in answer.value["detail"]
+        assert "was never registered over HTTP" in answer.value["detail"]
     assert state(held) == "running"
     put_up(f"{sign}.go")
     assert held.result("20s") == sign
@@ -485,7 +485,7 @@ def test_a_result_that_is_too_large_fails_its_job_for_good(app: Duly, here: Serv
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({"lease": "1s"}, "3s at least"),
+        ({"lease": "1s"}, "the minimum is 3s"),
         ({"lease": "60"}, '"60s"'),
         ({"slots": 0}, "1 to 1,000"),
         ({"tasks": []}, "tasks"),

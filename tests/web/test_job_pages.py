@@ -135,7 +135,7 @@ def test_what_is_typed_narrows_the_list_and_stays_in_the_box(shop: Shop) -> None
 
 def test_what_is_no_filter_is_said_in_the_words_of_the_language(shop: Shop) -> None:
     found = seen(shop.page("/jobs?filter=stat:failed"))
-    assert "no word of a filter is called stat:; did you mean state:" in found.text
+    assert "a filter has no key stat:; did you mean state:" in found.text
     assert ("input", "filter-said") in [
         (tag, said.get("aria-describedby")) for tag, said in found.elements
     ]

@@ -48,7 +48,7 @@ def note(there: Site, count: int, *, who: str = "ada", subject: str = "schedule:
 
 def test_the_doctor_says_what_was_found_and_everybody_may_read_it(there: Site) -> None:
     text = examined(there, role="viewer")
-    assert re.search(r"All \d+ checks are well\.|checks? (is|are) worth knowing|need", text)
+    assert re.search(r"All \d+ checks are OK\.|checks found a warning|checks failed", text)
     assert '<span class="check">schema</span>' in text
     assert re.search(r"<dd>(SQLite|PostgreSQL) \d+\.", text)
     assert "none is connected" in text
@@ -86,8 +86,8 @@ async def test_the_doctor_looks_once_in_a_while_and_not_at_every_look(
 async def test_a_store_that_cannot_be_examined_is_said_to_be_so(url: str) -> None:
     app = Duly(url)
     found = await checkup.checkup(await app._lazy.store(), ":memory:")
-    assert found.headline() == "The store cannot be looked at."
-    assert "a store in memory is seen by nobody else" in found.trouble
+    assert found.headline() == "The database cannot be checked."
+    assert "an in-memory database exists in one process only" in found.trouble
     await app.aclose()
 
 

@@ -145,4 +145,4 @@ async def acknowledged(store: Store) -> Sequence[Acknowledgement]:
 
 async def forget(store: Store, subject: str, kind: str) -> None:
     if not await store.access.forget_acknowledgement(subject, kind):
-        raise NotFound(f'nobody has acknowledged "{kind}" of "{subject}"')
+        raise NotFound(f'"{kind}" of "{subject}" is not acknowledged')

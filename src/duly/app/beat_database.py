@@ -69,8 +69,8 @@ def _sqlite(source: str) -> dict[str, Rows]:
     scheme = _SCHEME.match(source)
     if scheme and scheme[1] != "sqlite":
         raise InvalidValue(
-            f'"{scheme[1]}://" is not read here; there are sqlite:///path and postgresql://…. For '
-            f"any other: python manage.py dumpdata {APP} | duly import celery-beat -"
+            f'"{scheme[1]}://" is not supported; use sqlite:///path or postgresql://…. For any '
+            f"other database: python manage.py dumpdata {APP} | duly import celery-beat -"
         )
     path = Path(place(source))
     if not path.is_file():
@@ -82,7 +82,7 @@ def _sqlite(source: str) -> dict[str, Rows]:
             return _tables(lambda text: map(dict, connection.execute(text)), _THERE_IN_SQLITE)
     except sqlite3.Error as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
-            raise InvalidValue(f"{path} is no database of SQLite's") from None
+            raise InvalidValue(f"{path} is not an SQLite database") from None
         raise StoreUnavailable(f"{path} cannot be read: {error}") from None
 
 
@@ -119,5 +119,7 @@ def _tables(ask: Callable[[str], Iterable[Mapping[str, Any]]], which: str) -> di
 def _rows(ask: Callable[[str], Iterable[Mapping[str, Any]]], table: str) -> Rows:
     rows = list(ask(f"select * from {table} limit {MOST_ROWS + 1}"))  # noqa: S608 - names of ours
     if len(rows) > MOST_ROWS:
-        raise InvalidValue(f"{table} has more than {MOST_ROWS:,} rows, too many for one file")
+        raise InvalidValue(
+            f"{table} has more than {MOST_ROWS:,} rows, which is too many for one file"
+        )
     return rows

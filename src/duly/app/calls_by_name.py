@@ -54,7 +54,7 @@ def fitting(definition: Definition, args: Args) -> dict[str, object]:
     try:
         return definition.signature.decode(encode(args))
     except SignatureChanged as error:
-        _, _, why = str(error).partition(", the task is ")
+        _, _, why = str(error).partition(", but the task is ")
         raise InvalidValue(f"args: the task is {why.replace('the job has', 'args has')}") from None
 
 
@@ -242,8 +242,8 @@ def unhidden(registry: Registry, task: str, said: Args, known: Args) -> Args:
     kept = [text for text in _texts(said) if HIDDEN in text and text not in own]
     if kept:
         raise InvalidValue(
-            f"args: {HIDDEN} stands for a hidden value as long as nothing else is changed: type "
-            "the hidden values again, or leave all arguments as they are"
+            f"args: {HIDDEN} stands for a hidden value only if no argument is changed: type the "
+            "hidden values again, or leave all arguments as they are"
         )
     return said
 

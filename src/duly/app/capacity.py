@@ -154,10 +154,10 @@ def _meant(who: str | int, living: Sequence[WorkerInfo]) -> Sequence[WorkerInfo]
     meant = meant or [info for info in living if str(info.id) == str(who)]
     if not meant:
         there = ", ".join(sorted({info.name for info in living})) or "none"
-        raise NotFound(f'no worker is called "{who}" and lives; there is {there}')
+        raise NotFound(f'no running worker is named "{who}"; running: {there}')
     return meant
 
 
 def _check_slots(concurrency: int) -> None:
     if not 1 <= concurrency <= MOST_SLOTS:
-        raise InvalidValue(f"concurrency={concurrency}: from 1 to {MOST_SLOTS:,}")
+        raise InvalidValue(f"concurrency={concurrency}: expected a number from 1 to {MOST_SLOTS:,}")

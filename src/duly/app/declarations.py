@@ -76,8 +76,8 @@ class Declarations:
         known = self._found.get(declaration.name)
         if known is not None and not _is_again(known, declaration):
             raise InvalidValue(
-                f'two schedules are called "{declaration.name}", "{known.rule}" and '
-                f'"{declaration.rule}": give one of them a name of its own: name="…"'
+                f'two schedules are named "{declaration.name}", "{known.rule}" and '
+                f'"{declaration.rule}": give one of them another name with name="…"'
             )
         self._found[declaration.name] = declaration
 
@@ -164,7 +164,7 @@ class Scheduling:
 
 def _rule(asked: object) -> RuleText:
     if asked is None or isinstance(asked, Startable) or callable(asked):
-        raise InvalidValue('a schedule needs a rule: say @duly.schedule("every 5m")')
+        raise InvalidValue('a schedule needs a rule: @duly.schedule("every 5m")')
     return rule_of(asked, said=f"duly.schedule({asked!r})")
 
 

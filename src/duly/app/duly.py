@@ -70,7 +70,7 @@ class Duly(AppNouns):
         imports: Sequence[str] = (),
     ) -> None:
         if isinstance(imports, str):
-            raise InvalidValue(f'imports="{imports}": several modules, as ("shop.tasks",)')
+            raise InvalidValue(f'imports="{imports}": expected several modules, as ("shop.tasks",)')
         self._app = None if name is None else name_of("name", name)
         self._zone = zone
         self._imports = tuple(imports)

@@ -77,17 +77,17 @@ async def aemit(lazy: LazyStore, said: Emitted, *, connection: object | None) ->
 def emitted(event: str, payload: Mapping[str, Any], *, key: str | None) -> Emitted:
     """Check the event and copy its payload."""
     model.check_event(event)
-    refuse_while_tracing(f'emit("{event}")', "let a task do it, and say task.step(…)")
+    refuse_while_tracing(f'emit("{event}")', "emit it in a task, and call task.step(…)")
     asked: object = payload
     if not isinstance(asked, Mapping) or not all(isinstance(name, str) for name in asked):
         raise InvalidValue(
-            f"{event}: its payload is an object, whose fields tasks take by name: "
+            f"{event}: its payload must be an object, whose fields tasks take by name, as "
             f'{{"invoice_id": 7}}; not {asked!r:.100}'
         )
     try:
         data = ENCODER.encode(asked)
     except Exception as error:  # noqa: BLE001 - codecs and properties of others run here
-        raise PayloadError(f"{event}: its payload cannot be kept: {error}") from None
+        raise PayloadError(f"{event}: its payload cannot be stored: {error}") from None
     check_storable(data, asked, what=_WHAT, longest=LONGEST_ARGS)
     return Emitted(name=event, payload=Json(data.decode()), key=key)
 
@@ -191,4 +191,4 @@ def _number(asked: str | int) -> int:
     try:
         return int(asked)
     except ValueError:
-        raise NotFound(f"there is no event {asked!r}: they have numbers") from None
+        raise NotFound(f"there is no event {asked!r}: event ids are numbers") from None

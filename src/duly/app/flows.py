@@ -41,8 +41,8 @@ class Flow(Enqueueable[P, R_co]):
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
             raise InvalidValue(
-                f"{self.name} is a flow, and its function was for defining it: "
-                f"{self.name}.enqueue(…) runs it, and in another flow {self.name}.step(…)"
+                f"{self.name} is a flow, whose function runs only once, to define it: run the "
+                f"flow with {self.name}.enqueue(…), and in another flow use {self.name}.step(…)"
             )
 
 
@@ -75,7 +75,7 @@ def wait_for(event: str, *, key: str | None, timeout: Duration | None) -> Step[d
     """Add a step that ends when the event happens; its result is the payload of the event."""
     trace = current_trace()
     if trace is None:
-        raise InvalidValue(f'wait_for("{event}") is for inside @duly.flow: it is a step of one')
+        raise InvalidValue(f'wait_for("{event}") is a step of a flow: call it inside @duly.flow')
     try:
         named = _named_in(key, trace)
         awaited = Awaited(
@@ -91,8 +91,8 @@ def wait_for(event: str, *, key: str | None, timeout: Duration | None) -> Step[d
 def _defined(enqueuer: Enqueuer, function: Callable[..., Any], options: FlowOptions) -> Definition:
     if isinstance(function, Enqueueable):
         raise InvalidValue(
-            f"{function.name} is a {type(function).__name__} already: @duly.flow is for a function "
-            "that says task.step(…)"
+            f"{function.name} is a {type(function).__name__} already: @duly.flow is for a "
+            "function that calls task.step(…)"
         )
     definition = define(function, of_flow=True, **options)
     _refuse_running(definition)
@@ -112,13 +112,13 @@ def _traced(enqueuer: Enqueuer, declared: Definition) -> Definition:
 def _refuse_running(definition: Definition) -> None:
     if definition.is_async:
         raise InvalidValue(
-            f"{definition.name}: a flow is a plain def: it names its steps, and awaits nothing"
+            f"{definition.name}: a flow must be a plain def: it names its steps, and awaits nothing"
         )
     extra = definition.signature.parameters.extra
     if extra is not None:
         raise InvalidValue(
-            f"{definition.name}: **{extra}: a flow takes what it names, so that steps can be "
-            "given it"
+            f"{definition.name}: **{extra}: the parameters of a flow must be named, so that steps "
+            "can use them"
         )
 
 

@@ -149,7 +149,7 @@ class Job(Generic[R_co]):
         patience = _seconds(timeout)
         if is_on_a_loop():
             raise InvalidValue(
-                "result() on an event loop would wait for what may have to run on that very loop: "
+                "result() on an event loop would block the loop that may have to run the job: use "
                 "await job.aresult()"
             )
         return self._lazy.call(lambda store: self._result(store, patience), twin="job.aresult()")
@@ -259,8 +259,8 @@ def _value(job: model.StoredJob, definition: Definition | None) -> Any:  # noqa:
         )
     if definition is None:
         raise NotFound(
-            f"{_named(job)} succeeded, and its result is of a type that this app does not know: "
-            f"it has no task {job.task}"
+            f"{_named(job)} succeeded, but this app does not know the type of its result: it has "
+            f"no task {job.task}"
         )
     try:
         return definition.signature.decode_result(job.result or "null")
@@ -268,7 +268,8 @@ def _value(job: model.StoredJob, definition: Definition | None) -> Any:  # noqa:
         if job.result is not None:
             raise
         raise NotFound(
-            f"{_named(job)} succeeded, and its result is not there (any more): see keep_result="
+            f"{_named(job)} succeeded, but its result was not stored, or was deleted: see "
+            "keep_result="
         ) from None
 
 

@@ -141,7 +141,7 @@ class Jobs(AppNoun):
         asked: object = words
         if not isinstance(asked, str):
             raise InvalidValue(
-                f'{asked!r} is no filter, as "state:failed task:send"; of one job: '
+                f'{asked!r} is not a filter, as "state:failed task:send"; for one job use '
                 "duly.jobs.get(number).retry()"
             )
         return own_filter(parse_filter(words), self._tenant)

@@ -90,7 +90,7 @@ def rule_of(asked: object, *, said: str) -> RuleText:
     would be read as five past midnight.
     """
     if not isinstance(asked, str | Rule | Spaced):
-        raise InvalidValue(f"{said}: a rule is text: say {_as_a_rule(asked)}")
+        raise InvalidValue(f"{said}: a rule must be text: write {_as_a_rule(asked)}")
     return asked
 
 
@@ -121,8 +121,8 @@ def offering_a_zone() -> Iterator[None]:
         if zone is None or not found or behind[:1] not in ("", " ", ")"):
             raise  # it is no word at the end
         raise ZoneMissing(
-            f'{asked}. This machine is in {zone}: write "{before} {zone}{behind}", '
-            f'or say zone="{zone}", here or for all: Duly(zone="{zone}")',
+            f'{asked}. This machine is in {zone}: write "{before} {zone}{behind}", or pass '
+            f'zone="{zone}", here or for every schedule: Duly(zone="{zone}")',
             text=error.text,
             position=error.position,
         ) from None
@@ -133,7 +133,7 @@ def refuse_unknown(words: Mapping[str, Any]) -> None:
         if word not in Timed.__annotations__:
             near = get_close_matches(word, Timed.__annotations__, n=1)
             meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(_KNOWN)}"
-            raise InvalidValue(f"a schedule knows no {word}=; {meant}")
+            raise InvalidValue(f"a schedule has no option {word}=; {meant}")
 
 
 def task_of(what: object, rule: RuleText, *, said: str = "schedule") -> str:
@@ -161,16 +161,16 @@ def _startable(
         case _ if callable(what):
             name = getattr(what, "__name__", repr(what))
             raise InvalidValue(
-                f"{name} is no task yet: @duly.{said} goes on top of @duly.task: swap them, or "
-                "add @duly.task"
+                f"{name} is not a task yet: @duly.{said} goes above @duly.task: swap them, or add "
+                "@duly.task"
             )
         case _:
-            raise InvalidValue(f"{what!r}: a schedule starts a task, or a call: task.bind(…)")
+            raise InvalidValue(f"{what!r}: a schedule runs a task, or a call: task.bind(…)")
     choices = startable.choices if isinstance(startable, Call) else startable._using  # noqa: SLF001
     for choice in _OF_ONE_JOB:
         if choice in choices:
             raise InvalidValue(
-                f"{startable.definition.name}.using({choice}=…) is about one job, and a schedule "
+                f"{startable.definition.name}.using({choice}=…) is about one job, but a schedule "
                 f"makes many{_instead(choice)}"
             )
     return startable
@@ -186,7 +186,7 @@ def _bare(task: Enqueueable[..., Any]) -> Call[Any]:
         missing = ", ".join(sorted(required))
         example = ", ".join(f"{name}=…" for name in sorted(required))
         raise InvalidValue(
-            f"{task.name} needs {missing}, and a schedule gives nothing: "
+            f"{task.name} needs {missing}, but the schedule passes no arguments: "
             f'duly.schedule("…", {task.name}.bind({example}), name="…")'
         )
     return task.bind()
@@ -194,7 +194,7 @@ def _bare(task: Enqueueable[..., Any]) -> Call[Any]:
 
 def _instead(choice: str) -> str:
     said_here = choice in Timed.__annotations__
-    return f": say {choice}= to the schedule" if said_here else ""
+    return f": pass {choice}= to the schedule" if said_here else ""
 
 
 def _as_a_rule(asked: object) -> str:

@@ -100,7 +100,7 @@ class Reacting:
         cancels the reaction.
         """
         if not isinstance(event, str):
-            raise InvalidValue('on() needs the name of an event: say @duly.on("invoice.paid")')
+            raise InvalidValue('on() needs the name of an event: @duly.on("invoice.paid")')
         rule = on(event, key=key, debounce=debounce, run_after=run_after, unless=unless)
         names_in(rule.key or "")  # raises now if the template is wrong
         words: dict[str, Any] = {"start_within": start_within, "late": late}

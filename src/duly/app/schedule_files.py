@@ -198,7 +198,7 @@ def filled(entry: ScheduleEntry, tasks: Registry | None) -> Plan:
         definition = tasks.get(made.task)
         call = _call(tasks, definition, made, entry)
     except SignatureChanged as error:
-        _, _, why = str(error).partition(", the task is ")
+        _, _, why = str(error).partition(", but the task is ")
         spoken_of = why.replace("the job has", "args has")
         raise InvalidValue(f"{place} the task is {spoken_of}") from None
     except DulyError as error:
@@ -381,9 +381,11 @@ def _lost(schedule: StoredSchedule) -> list[str]:
     """Return notes on properties of a schedule that a file cannot express."""
     lost = []
     if schedule.plan.tenant:
-        lost.append(f'its tenant "{schedule.plan.tenant}" is not carried')
+        lost.append(f'its tenant "{schedule.plan.tenant}" is not exported')
     if schedule.pause and schedule.pause.until:
-        lost.append(f"it is paused until {schedule.pause.until}; a file says only that it is")
+        lost.append(
+            f"it is paused until {schedule.pause.until}; a file can only say that it is paused"
+        )
     if schedule.pause and schedule.pause.catch_up:
-        lost.append("it catches up after its pause; a file does not say so")
+        lost.append("it catches up after its pause; a file cannot say that")
     return lost

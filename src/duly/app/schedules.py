@@ -257,7 +257,7 @@ async def taken_back(store: Store, name: str) -> Schedule:
     """Restore a schedule to its declaration in code; add it again if it was removed."""
     known = await store.schedules.in_code(name)
     if known is None:
-        raise WrongState(f'"{name}" is not declared in code: there is nothing to take back')
+        raise WrongState(f'"{name}" is not declared in code: there is nothing to revert')
     _, declared = known
     if name in {gone for gone, _ in await store.schedules.removed()}:
         return await added(store, declared, "keep")

@@ -15,14 +15,12 @@ Q = ParamSpec("Q")
 T_contra = TypeVar("T_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
-_ONE_OF_ITS_FLOW: Final = (
-    "a step is found in its flow, and a flow by its key: {flow}.using({word}=…)"
-)
+_ONE_OF_ITS_FLOW: Final = "steps have no key; give the flow one: {flow}.using({word}=…)"
 _REFUSED: Final = {
     "key": _ONE_OF_ITS_FLOW,
     "if_exists": _ONE_OF_ITS_FLOW,
-    "idempotency_key": "steps are made once; it itself: {flow}.using({word}=…)",
-    "connection": "steps are written when the flow runs; it itself: {flow}.using({word}=…)",
+    "idempotency_key": "steps exist once per run; set it for the flow: {flow}.using({word}=…)",
+    "connection": "steps are written later; set it for the flow: {flow}.using({word}=…)",
 }
 
 
@@ -46,10 +44,10 @@ def step_of(
     if trace is None:
         verb = "map" if maps else "step"
         raise InvalidValue(
-            f"{task}.{verb}(…) is for inside @duly.flow; to run it: {task}.enqueue(…)"
+            f"{task}.{verb}(…) only works inside @duly.flow; to run the task: {task}.enqueue(…)"
         )
     if task == trace.flow:
-        raise InvalidValue(f"{task}: it is a step of itself, and would never end")
+        raise InvalidValue(f"{task}: it contains itself as a step, and would never end")
     try:
         _refuse_another_app(registry, trace)
         choices = _choices(using, trace.flow)
@@ -63,13 +61,15 @@ def step_of(
 
 def _refuse_another_app(registry: Registry, trace: Trace) -> None:
     if trace.owner is not registry:
-        raise InvalidValue("it is a task of another app: a flow and its steps are of one Duly()")
+        raise InvalidValue(
+            "the task belongs to another app: a flow and its steps must belong to one Duly()"
+        )
 
 
 def _first(parameters: Parameters) -> str:
     if not parameters.positional:
         raise InvalidValue(
-            f"map() gives each item to its first parameter; the task is {parameters}"
+            f"map() passes each item as the first parameter; the task is {parameters}"
         )
     return parameters.positional[0]
 
@@ -81,8 +81,8 @@ def _choices(using: Using, flow: str) -> dict[str, object]:
             raise InvalidValue(f"using({word}=…): {why.format(flow=flow, word=word)}")
     if isinstance(using.get("run_after"), datetime):
         raise InvalidValue(
-            "using(run_after=…): a moment would be the same one for every run of the flow: say how "
-            'long after the steps before it, as run_after="5m"'
+            "using(run_after=…): a fixed time would be the same for every run of the flow: give a "
+            'delay after the previous steps, as run_after="5m"'
         )
     return {
         word: value for word, value in using.items() if not (word == "tenant" and value is None)

@@ -96,4 +96,4 @@ def _refuse_unknown(words: Iterable[str], known: Collection[str], *, who: str) -
         if word not in known:
             near = get_close_matches(word, known, n=1, cutoff=0.5)
             meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(known)}"
-            raise UnknownWord(f"{who} knows no {word}=; {meant}")
+            raise UnknownWord(f"{who} has no option {word}=; {meant}")

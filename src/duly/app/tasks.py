@@ -115,8 +115,9 @@ async def _enqueued(
 def _refuse_both(idempotency_key: str | None) -> None:
     if idempotency_key is not None:
         raise InvalidValue(
-            "idempotency_key= and connection= exclude each other: a job that is enqueued in a "
-            "transaction of yours is there if that commits; keep the key in a table of yours"
+            "idempotency_key= and connection= exclude each other: a job enqueued in your own "
+            "transaction exists if and only if that transaction commits; keep the key in a table "
+            "of yours"
         )
 
 
@@ -181,7 +182,7 @@ class Call(Generic[R_co]):
 
     def asked(self) -> model.JobRequest:
         """Return the checked call for the store."""
-        refuse_while_tracing(f"{self.task}.enqueue(…)", f"say {self.task}.step(…)")
+        refuse_while_tracing(f"{self.task}.enqueue(…)", f"call {self.task}.step(…)")
         choices = {
             name: value
             for name, value in self._using.items()
@@ -280,7 +281,7 @@ class Enqueueable(Generic[P, R_co]):
 
     def _called(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
         """Call the function, with the current context if it takes one."""
-        refuse_while_tracing(f"{self.name}(…)", f"say {self.name}.step(…)")
+        refuse_while_tracing(f"{self.name}(…)", f"call {self.name}.step(…)")
         given = (current(), *args) if self.definition.takes_context else args
         return self.definition.function(*given, **kwargs)
 

@@ -274,7 +274,7 @@ def _reactions(event: "EventView") -> str:
             one.schedule,
             one.outcome,
             one.reason,
-            NOTHING if one.job_id is None else f"{one.job_id} {one.state or 'forgotten'}",
+            NOTHING if one.job_id is None else f"{one.job_id} {one.state or 'deleted'}",
         )
         for one in event.reactions
     ]

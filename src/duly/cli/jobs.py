@@ -64,7 +64,7 @@ def jobs() -> None:
       duly jobs remove tenant:acme
 
     \b
-    Exit codes: 0 ok, 1 something needs you, 2 something in the command line is wrong,
+    Exit codes: 0 ok, 1 something needs attention, 2 something in the command line is wrong,
     3 there is no such job, 5 the store cannot be reached.
     """  # noqa: D301 - \b is click's mark for lines to be left as they are
 

@@ -51,7 +51,7 @@ class FieldDifference:
         """``rule: "0 2 * * *" -> "0 3 * * *"``."""
         old, new = self.shown
         if old == new:
-            return f"{self.field}: changes in what is hidden here"
+            return f"{self.field}: changed in a hidden part"
         pairs = zip(old, new, strict=False)
         alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
         begin = max(alike - _BEFORE, 0)

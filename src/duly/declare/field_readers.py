@@ -164,7 +164,7 @@ def _shown(key: str, value: object) -> str:
 
 def _name(found: object) -> str:
     if not text(found, longest=200):
-        raise InvalidValue("a name is not empty")
+        raise InvalidValue("a name must not be empty")
     return str(found)
 
 

@@ -184,7 +184,7 @@ def _calendar(name: str, said: Mapping[str, object], zone: str | None) -> str:
     except RuleError as error:
         raise _wrong(place, "rule", rule, str(error)) from None
     if isinstance(days, Spaced):
-        raise _wrong(place, "rule", rule, "a fixed delay has no moments to leave out")
+        raise _wrong(place, "rule", rule, "a fixed delay has no scheduled times to exclude")
     return rule
 
 

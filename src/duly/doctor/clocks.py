@@ -18,8 +18,8 @@ ROUND_TRIPS: Final = 5
 SKEW_SEEN: Final = timedelta(seconds=1)
 SKEW_BAD: Final = timedelta(seconds=30)
 REWIND: Final = "duly schedules rewind --ahead"
-RESTS: Final = "fired while the clock was ahead, silent until it is there again"
-SET_CLOCK: Final = "have the clock set by the network: timedatectl set-ntp true, or chrony"
+RESTS: Final = "fired while the clock was ahead, and silent until the clock reaches that time again"
+SET_CLOCK: Final = "synchronize the clock over the network: timedatectl set-ntp true, or chrony"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ async def clock(patient: Patient) -> Finding:
     readings = [await _read(patient) for _ in range(ROUND_TRIPS)]
     set_back = judge_newest(await around.newest(), readings[-1].said)
     if set_back is not None or not is_postgres(patient.url):
-        whose = "" if is_remote(patient.url) else "the machine's clock is the store's, and "
-        return set_back or fine(f"{whose}nothing is from the future")
+        whose = "" if is_remote(patient.url) else "the database uses this machine's clock, and "
+        return set_back or fine(f"{whose}nothing in it is from the future")
     return judge_skew(readings)
 
 
@@ -62,9 +62,9 @@ def judge_skew(readings: Sequence[Reading]) -> Finding:
     which = "behind" if best.ahead > timedelta() else "ahead of"
     said = f"this machine's clock is {about(skew)} {which} the database's"
     if skew >= SKEW_BAD:
-        return problem(f"{said}, by which duly goes", SET_CLOCK)
+        return problem(f"{said}, which duly uses", SET_CLOCK)
     if skew >= SKEW_SEEN:
-        return warning(f"{said}, by which duly goes", SET_CLOCK)
+        return warning(f"{said}, which duly uses", SET_CLOCK)
     within = abs(best.ahead) + best.round_trip / 2
     return fine(f"this machine and the database agree within {about(within)}")
 
@@ -74,9 +74,9 @@ def judge_newest(newest: datetime | None, now: datetime) -> Finding | None:
     if newest is None or newest - now < SKEW_SEEN:
         return None
     return problem(
-        f"something was written {about(newest - now)} from now: the clock that the store goes by "
-        "was ahead then, or was set back",
-        f"{SET_CLOCK}; then let schedules that were fired ahead of time go on: {REWIND}",
+        f"a row was written {about(newest - now)} in the future: the database's clock was ahead "
+        "then, or was set back since",
+        f"{SET_CLOCK}; then let the schedules that were fired too early continue: {REWIND}",
     )
 
 
@@ -88,14 +88,16 @@ def judge_zone_data(used: Mapping[str, int], here: str) -> Finding:
     """Compare the zone data of nodes, which store their release with each moment they compute."""
     others = {release: count for release, count in sorted(used.items()) if release != here}
     if not others:
-        return fine(f"release {here} here, and in every schedule")
+        return fine(f"release {here}, on this machine and in every schedule")
     listed = ", ".join(f"{release} ({plural(n, 'schedule')})" for release, n in others.items())
-    said = f"release {here} here, and other nodes have others: {listed}"
+    said = f"release {here} on this machine, but other nodes have other releases: {listed}"
     if max(others) > here:
-        return warning(said, 'on the nodes with older data, this one too: pip install -U "tzdata"')
+        return warning(
+            said, 'on every node with older data, including this one: pip install -U "tzdata"'
+        )
     return warning(
         said,
-        "no scheduler with this machine's data has run since: start one (duly up), and on the "
+        "no scheduler with this machine's release has run since: start one (duly up), and on the "
         'nodes with older data: pip install -U "tzdata"',
     )
 
@@ -106,23 +108,25 @@ async def moments(patient: Patient) -> Finding:
 
 def judge_moments(progress: StoreProgress) -> Finding:
     """Report the oldest moment that no scheduler has fired, and the oldest job not made ready."""
-    start = "no scheduler is alive, or none that can keep up: duly up, or duly scheduler"
+    start = "no scheduler is running, or it cannot keep up: duly up, or duly scheduler"
     unfired = progress.oldest_unfired
     if unfired is not None and progress.now - unfired > PROMPT:
         return problem(
-            f"the oldest was due {_at(unfired, progress)} and no scheduler has fired it", start
+            f"the oldest overdue run was due {_at(unfired, progress)} and no scheduler has fired "
+            "it",
+            start,
         )
     waiting = progress.oldest_undispatched
     if waiting is not None and progress.now - waiting > OVERDUE:
         return problem(
-            f"a job was due {_at(waiting, progress)} and nobody has made it ready", start
+            f"a job was due {_at(waiting, progress)} and no scheduler has made it ready", start
         )
     if progress.ahead:
         return problem(
             f"{plural(len(progress.ahead), 'schedule')} {RESTS}: {', '.join(progress.ahead[:5])}",
-            f"once the clock is right: {REWIND}",
+            f"when the clock is right: {REWIND}",
         )
-    return fine("nothing is due that nobody has dealt with")
+    return fine("nothing is overdue")
 
 
 def _at(moment: datetime, progress: StoreProgress) -> str:

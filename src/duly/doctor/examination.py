@@ -67,7 +67,9 @@ async def examine(url: str) -> list[Finding]:
     remote store, only the tables.
     """
     if url == ":memory:":
-        raise InvalidValue("a store in memory is seen by nobody else; give the path of a file")
+        raise InvalidValue(
+            "an in-memory database exists in one process only; give the path of a file"
+        )
     if is_remote(url):
         return await _from_afar(url)
     store = await _opened(url)
@@ -114,10 +116,8 @@ async def _made(name: str, check: Check, patient: Patient) -> Finding:
     except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are still made
         said = " ".join(str(error).split()) or type(error).__name__
         pooled = getattr(error, "sqlstate", None) in postgres.PREPARED_ELSEWHERE
-        unknown = "what cannot be asked is not known to be well; mend that, and ask again"
-        found = problem(
-            f"could not be looked at: {said}", postgres.SAY_POOLER if pooled else unknown
-        )
+        unknown = "fix the cause, and run duly doctor again"
+        found = problem(f"could not be checked: {said}", postgres.SAY_POOLER if pooled else unknown)
     return replace(found, check=name)
 
 
@@ -154,13 +154,13 @@ class Checkup:
 
     def headline(self) -> str:
         if self.trouble:
-            return "The store cannot be looked at."
+            return "The database cannot be checked."
         problems, warnings = self.count("problem"), self.count("warning")
         total = len(self.findings)
         if problems:
-            return f"{problems} of {total} checks need{'s' * (problems == 1)} you."
-        known = f"{warnings} of {total} checks {'is' if warnings == 1 else 'are'} worth knowing"
-        return f"Nothing needs you; {known}." if warnings else f"All {total} checks are well."
+            return f"{problems} of {total} checks failed."
+        known = f"{warnings} of {total} checks found a warning"
+        return f"No check failed; {known}." if warnings else f"All {total} checks are OK."
 
 
 class Rounds:

@@ -12,7 +12,7 @@ SCARCE, FEW = 5, 15  # a node has up to five connections
 # already, or does not exist.
 PREPARED_ELSEWHERE: Final = ("42P05", "26000")
 SAY_POOLER: Final = (
-    "if that is a pooler (PgBouncer), put pooler=transaction at the end of the address: "
+    "if a pooler (PgBouncer) is in between, append pooler=transaction to the address: "
     "postgresql://host/name?pooler=transaction"
 )
 
@@ -36,17 +36,17 @@ def judge_durability(settings: Mapping[str, str]) -> Finding:
     off = [name for name in ("fsync", "full_page_writes") if settings.get(name) == "off"]
     if off:
         return problem(
-            f"{' and '.join(off)} off: the database may be lost when its machine stops",
+            f"{' and '.join(off)} off: the database may be lost when its machine crashes",
             "; ".join(f"alter system set {name} = on" for name in off)
             + "; select pg_reload_conf()",
         )
     if settings.get("synchronous_commit") == "off":
         return warning(
-            "synchronous_commit is off: what was promised in the last second may be forgotten when "
-            "the server stops",
-            "alter role … set synchronous_commit = on, for the role that duly connects as",
+            "synchronous_commit is off: the commits of the last second may be lost when the "
+            "server crashes",
+            "alter role … set synchronous_commit = on, for the role that duly uses",
         )
-    return fine("what is committed is on the disk")
+    return fine("commits are on disk before they are confirmed")
 
 
 async def connections(patient: Patient) -> Finding:
@@ -58,7 +58,7 @@ def judge_connections(settings: Mapping[str, str]) -> Finding:
     kept_back = ("superuser_reserved_connections", "reserved_connections")
     free = most - used - sum(int(settings.get(name, 0)) for name in kept_back)
     said = f"{max(free, 0)} of {most} are free"
-    fix = "raise max_connections, or put a pooler before the server, with pooler=transaction"
+    fix = "raise max_connections, or use a pooler, with pooler=transaction"
     if free < SCARCE:
         return problem(said, fix)
     if free < FEW:
@@ -74,21 +74,21 @@ def judge_writing(settings: Mapping[str, str]) -> Finding:
     role = settings["role"]
     if settings["in_recovery"] == "true":
         return problem(
-            "this server is a standby, which cannot be written",
-            "name the primary, or several hosts and target_session_attrs=read-write",
+            "this server is a standby, which is read-only",
+            "give the address of the primary, or several hosts and target_session_attrs=read-write",
         )
     if settings["default_transaction_read_only"] == "on":
         return problem(
-            f"transactions of {role} are read only",
+            f"transactions of {role} are read-only",
             f"alter role {role} set default_transaction_read_only = off",
         )
     if tables := settings.get("tables_not_writable"):
         return problem(
-            f"{role} may not read and write: {tables}",
+            f"{role} lacks the right to read and write: {tables}",
             f"grant select, insert, update, delete on all tables in schema duly to {role}; grant "
             f"usage on all sequences in schema duly to {role}",
         )
-    return fine(f"{role} may write")
+    return fine(f"{role} can write")
 
 
 async def listening(patient: Patient) -> Finding:
@@ -104,10 +104,10 @@ async def listening(patient: Patient) -> Finding:
 
 def judge_listening(*, wanted: bool, hears: bool) -> Finding:
     if not wanted:
-        return fine("not asked for (pooler=transaction): what others do is found by polling")
+        return fine("not used (pooler=transaction): workers find changes by polling")
     if hears:
-        return fine("NOTIFY arrives: workers hear of new jobs at once")
+        return fine("NOTIFY works: workers learn of new jobs at once")
     return warning(
-        "LISTEN is accepted, and NOTIFY never arrives: workers find new jobs by polling only",
-        f"{SAY_POOLER}; or lead duly past the pooler, to the server itself",
+        "LISTEN is accepted, but NOTIFY never arrives: workers find new jobs only by polling",
+        f"{SAY_POOLER}; or connect duly to the server directly, without the pooler",
     )

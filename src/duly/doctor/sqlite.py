@@ -54,12 +54,12 @@ def judge_version(found: Version) -> Finding:
         return problem(f"{said} is too old: duly needs {oldest}", f"use a newer one: {NEWER}")
     if not is_mended(found):
         return warning(
-            f"{said} can lose a commit if two programs write at once; duly's own take turns, by "
-            "a lock that others do not know",
-            "let no other program (Django, a shell) write to the file, or use SQLite 3.51.3, "
-            f"3.50.7 or 3.44.6: {NEWER}",
+            f"{said} can lose a commit when two programs write at once; duly's processes are "
+            "safe, because they share a lock that other programs do not know",
+            "do not let another program (Django, a shell) write to the file, or use SQLite "
+            f"3.51.3, 3.50.7 or 3.44.6: {NEWER}",
         )
-    return fine(f"{said}, in which the race of checkpoints is mended")
+    return fine(f"{said}, in which the checkpoint race is fixed")
 
 
 def is_mended(found: Version) -> bool:
@@ -75,26 +75,30 @@ class Mount(NamedTuple):
 
 async def file_system(patient: Patient) -> Finding:
     if not MOUNTS.exists():
-        return fine("this system does not say what it is; it must be a local disk")
+        return fine(
+            "this operating system does not tell the kind of file system; it must be a local disk"
+        )
     return judge_mount(mount_of(patient.path, MOUNTS.read_text("utf-8", "replace")))
 
 
 def judge_mount(mount: Mount | None) -> Finding:
-    local = "move the store to a local disk, or use PostgreSQL: SQLite is for one machine"
+    local = "move the database to a local disk, or use PostgreSQL: SQLite is for one machine"
     if mount is None:
-        return warning("it is on none that the kernel names", local)
+        return warning("the kernel lists no mount for this path", local)
     there = f"{mount.kind} at {mount.point}"
     if mount.read_only:
-        return problem(f"{there} is mounted to be read only", "mount it to be written")
+        return problem(f"{there} is mounted read-only", "mount it writable")
     if mount.kind in NETWORK:
         return problem(
-            f"{there} is a network file system: locks do not hold there, and commits get lost",
+            f"{there} is a network file system: file locks do not work there, and commits get lost",
             local,
         )
     if mount.kind in FORGETFUL:
-        return warning(f"{there} is in memory: the store is gone when the machine restarts", local)
+        return warning(
+            f"{there} is in memory: the database is lost when the machine restarts", local
+        )
     if mount.kind.startswith("fuse"):
-        return warning(f"{there}: whether its locks hold is known to its makers only", local)
+        return warning(f"{there}: it is not known whether file locks work there", local)
     return fine(f"{there}, on this machine")
 
 
@@ -127,7 +131,7 @@ async def disk_space(patient: Patient) -> Finding:
 
 def judge_space(free: int, folder: Path) -> Finding:
     said = f"{_bytes(free)} free at {folder}"
-    fix = "make room there: nothing can be promised on a full disk"
+    fix = "free some space there: on a full disk nothing can be stored"
     if free < FULL:
         return problem(said, fix)
     if free < NEARLY_FULL:
@@ -149,7 +153,7 @@ async def writing(patient: Patient) -> Finding:
     settings = {} if refused else await patient.store.surroundings.settings()
     # To begin in a file that is not migrated would change it: it has no WAL yet.
     if refused is not None or settings["journal_mode"] != "wal":
-        return refused or fine("this user may write")
+        return refused or fine("this user can write")
     return await _begun(patient)
 
 
@@ -157,9 +161,9 @@ def judge_rights(refused: Sequence[Path]) -> Finding | None:
     if not refused:
         return None
     return problem(
-        f"this user may not write {' and '.join(map(str, refused))}",
-        "give this user the right to write the file, those that begin with its name, and to make "
-        "files beside it",
+        f"this user cannot write {' and '.join(map(str, refused))}",
+        "let this user write the file and the files whose names begin with its name, and create "
+        "files in its folder",
     )
 
 
@@ -170,13 +174,13 @@ async def _begun(patient: Patient) -> Finding:
         await store.database.write(_nothing)
     except StoreUnavailable as error:
         return problem(
-            f"the store cannot be written: {error}",
-            f"end whoever holds it (fuser {patient.path}), or give this user the right to write "
-            "what begins with its name",
+            f"the database cannot be written: {error}",
+            f"stop the process that holds it (fuser {patient.path}), or let this user write the "
+            "files whose names begin with its name",
         )
     finally:
         await store.close()
-    return fine("this user may write")
+    return fine("this user can write")
 
 
 def _written(path: Path) -> list[Path]:

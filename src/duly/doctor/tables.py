@@ -22,8 +22,8 @@ def judge_schema(found: Schema) -> Finding:
     if found.problem:
         return problem(found.problem.partition(":")[0], "duly db migrate")
     if found.note:
-        return warning(found.note, "finish the deploy: bring this machine to the newer duly")
-    return fine(f"{len(found.applied)} of {len(found.expected)} migrations are there")
+        return warning(found.note, "finish the deploy: upgrade duly on this machine")
+    return fine(f"{len(found.applied)} of {len(found.expected)} migrations are applied")
 
 
 async def partitions(patient: Patient) -> Finding:
@@ -37,15 +37,16 @@ def judge_days(bad: Sequence[BadDay], now: datetime) -> Finding:
     if detached:
         table, _, _ = detached[0].partition("_")
         return problem(
-            f"{_listed(detached)} is there and is no part of its table: its rows cannot be written",
-            f"drop it if it may go (drop table duly.{detached[0]}), and duly makes another; "
-            f"or attach it (alter table duly.{table} attach partition …)",
+            f"{_listed(detached)} exists but is not attached to its table: its rows cannot be "
+            "written",
+            f"drop it if its rows are not needed (drop table duly.{detached[0]}), and duly "
+            f"creates another; or attach it (alter table duly.{table} attach partition …)",
         )
     if not missing:
         return fine(f"today and the next {DAYS_AHEAD} days have their partitions")
     urgent = any(day.day <= now + URGENT for day in bad)
     said = f"{_listed(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-    fix = "run a scheduler, which makes thirty days ahead: duly up, or duly scheduler"
+    fix = "run a scheduler, which creates partitions thirty days ahead: duly up, or duly scheduler"
     return problem(said, fix) if urgent else warning(said, fix)
 
 
@@ -57,13 +58,13 @@ async def schedules(patient: Patient) -> Finding:
 def judge_schedules(faulty: Sequence[str], removed: Sequence[str] = ()) -> Finding:
     if not faulty and removed:
         return warning(
-            f"removed by hand, and still declared in code: {_listed(removed)}",
-            f"take them out of the code, or bring them back: duly schedules take-back {removed[0]}",
+            f"removed by hand, but still declared in code: {_listed(removed)}",
+            f"remove them from the code, or restore them: duly schedules take-back {removed[0]}",
         )
     if not faulty:
-        return fine("none stands still because of a fault")
+        return fine("every schedule can be fired")
     return problem(
-        f"{len(faulty)} cannot be decided and stand still: {_listed(faulty)}",
+        f"{len(faulty)} cannot be fired: {_listed(faulty)}",
         f"see why, and edit the schedule: duly schedules show {faulty[0]}",
     )
 

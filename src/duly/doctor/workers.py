@@ -32,21 +32,19 @@ def judge_tasks(wanted: Sequence[WantedTask], living: Sequence[WorkerInfo]) -> F
     known = {task for worker in living for task in worker.tasks}
     unknown = [one for one in wanted if one.task not in known]
     if unknown:
-        return problem(
-            f"no worker that is running knows {_listed(unknown)}", _start_for(unknown, living)
-        )
+        return problem(f"no running worker knows {_listed(unknown)}", _start_for(unknown, living))
     for one in wanted:
         missing = what_is_missing(living, task=one.task, queue=one.queue, needs=one.needs)
         if missing is not None:
             why, command = missing
-            fix = command.line if command else "start a worker that has what they need"
+            fix = command.line if command else "start a worker that has the resources they need"
             return problem(f"{_named(one)}: {why}", fix)
-    return fine("a worker that is running can take every task that is wanted")
+    return fine("every queued task has a worker that can run it")
 
 
 def _without_workers(wanted: Sequence[WantedTask]) -> Finding:
     if not wanted:
-        return fine("none is wanted, and no worker is running")
+        return fine("no task is queued, and no worker is running")
     found = problem if any(one.jobs for one in wanted) else warning
     allow = _allowing(wanted)
     start = f"duly up{allow}, or duly worker{allow}"
@@ -58,8 +56,9 @@ def _start_for(unknown: Sequence[WantedTask], living: Sequence[WorkerInfo]) -> s
         return f"allow it where the worker is started: duly up{allow}"
     names = ", ".join(sorted({worker.name for worker in living})[:MOST_NAMES])
     return (
-        f"start a worker with the code that has it: duly worker APP (running: {names}); or, if it "
-        f"is gone for good, cancel what waits: duly jobs cancel task:{unknown[0].task}"
+        f"start a worker with the code of the task: duly worker APP (running: {names}); or, if "
+        "the task was removed on purpose, cancel its jobs: duly jobs cancel "
+        f"task:{unknown[0].task}"
     )
 
 
@@ -91,9 +90,9 @@ def judge_orphans(
     jobs = sum(one.jobs for one in left)
     names = ", ".join(one.name or f"number {one.worker}" for one in left[:MOST_NAMES])
     return problem(
-        f"{plural(jobs, 'job')} held by {names}, whose lease has ended, and nobody takes "
-        f"{'it' if jobs == 1 else 'them'} back",
-        "start any node, which does so within seconds: duly up, or duly worker",
+        f"{plural(jobs, 'job')} held by {names}, whose lease has expired, and no node takes "
+        f"{('it' if jobs == 1 else 'them')} back",
+        "start any node, which takes them back within seconds: duly up, or duly worker",
     )
 
 
@@ -106,7 +105,11 @@ def judge_gone(
     left = about(max(max(one.lease_until for one in gone) - now, timedelta()))
     names = ", ".join(one.name for one in gone[:MOST_NAMES])
     jobs = sum(one.jobs for one in orphans)
-    its = "its process is gone; its lease ends" if len(gone) == 1 else "gone; their leases end"
+    its = (
+        "its process is gone; its lease expires"
+        if len(gone) == 1
+        else ("their processes are gone; their leases expire")
+    )
     held = f", and {plural(jobs, 'job')} wait{'s' * (jobs == 1)} for that" if jobs else ""
     found = problem if jobs else warning
     return found(f"{names}: {its} in {left}{held}", "start another: duly up, or duly worker")
@@ -117,13 +120,15 @@ def judge_leases(living: Sequence[WorkerInfo], now: datetime) -> Finding:
         length, silent = worker.lease_until - worker.beat_at, now - worker.beat_at
         if silent > length * SILENT:
             return warning(
-                f"{worker.name} has been silent for {about(silent)}, and its lease of "
-                f"{about(length)} ends in {about(worker.lease_until - now)}",
-                "look at its machine: stopped, overloaded, or without a way to the store",
+                f"{worker.name} has sent no heartbeat for {about(silent)}, and its lease of "
+                f"{about(length)} expires in {about(worker.lease_until - now)}",
+                "check its machine: it may be suspended, overloaded, or cut off from the database",
             )
     if not living:
-        return fine("none is running, and none has left a job behind")
-    return fine(f"{plural(len(living), 'worker')} running, heard from lately; no job left behind")
+        return fine("none is running, and none has left jobs behind")
+    return fine(
+        f"{plural(len(living), 'worker')} running with recent heartbeats; no job left behind"
+    )
 
 
 def _is_fresh(one: Orphans, now: datetime) -> bool:

@@ -41,7 +41,7 @@ def graph_of(trace: Trace, returned: object) -> Graph:
     """Return the graph of a trace; raise ``InvalidValue`` if it is not a valid flow."""
     result = _returned(trace, returned)
     if not trace.notes:
-        raise InvalidValue(f"{trace.flow}: it has no steps: say task.step(…) in it")
+        raise InvalidValue(f"{trace.flow}: it has no steps: call task.step(…) in it")
     names = _names(trace)
     order = _ordered(trace, names)
     numbers = {note: number for number, note in enumerate(order)}
@@ -51,8 +51,8 @@ def graph_of(trace: Trace, returned: object) -> Graph:
         before = tuple(sorted(numbers[each] for each in _before(note)))
         if note.when != "all_succeeded" and not before:
             raise InvalidValue(
-                f'{trace.flow}: step {names[note]}: when("{note.when}") is about the steps before '
-                "it, and there is none: say behind which it comes, as load >> it"
+                f'{trace.flow}: step {names[note]}: when("{note.when}") needs a step before it, '
+                "and there is none: name one, as in load >> it"
             )
         steps.append(
             GraphStep(
@@ -75,8 +75,8 @@ def _returned(trace: Trace, returned: object) -> TracedStep | None:
         return None
     if not isinstance(returned, Step):
         raise InvalidValue(
-            f"{trace.flow}: it returns {returned!r}: a flow returns one of its steps, the one "
-            "whose result is its own, or nothing"
+            f"{trace.flow}: it returns {returned!r}: a flow returns one of its steps, whose "
+            "result becomes the result of the flow, or None"
         )
     note = note_of(returned)
     if note.trace is not trace:
@@ -91,7 +91,7 @@ def _names(trace: Trace) -> dict[TracedStep, str]:
     names = trace.names()
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidValue(f'{trace.flow}: two of its steps are named "{twice}"')
+        raise InvalidValue(f'{trace.flow}: two steps are named "{twice}"')
     return dict(zip(trace.notes, names, strict=True))
 
 
@@ -115,7 +115,7 @@ def _ordered(trace: Trace, names: Mapping[TracedStep, str]) -> list[TracedStep]:
                 heappush(ready, written[each])
     if len(order) < len(trace.notes):
         way = " → ".join(names[note] for note in _circle(waiting, written))
-        raise InvalidValue(f"{trace.flow}: its steps wait for each other, in a circle: {way}")
+        raise InvalidValue(f"{trace.flow}: its steps depend on each other in a cycle: {way}")
     return order
 
 
@@ -155,8 +155,8 @@ def _over(note: TracedStep, numbers: Numbers) -> Source | None:
     for each in found:
         if len(each.path) > 1:
             raise note.refusal(
-                f"it goes over a list with {each.origin} inside: say {note.asked.task}.step(…) "
-                "for each of them, or write a task that returns the list"
+                f"it maps over a list that contains {each.origin}: call {note.asked.task}.step(…) "
+                "for each item, or write a task that returns the list"
             )
     return _source(found[0], numbers) if found else None
 

@@ -108,7 +108,7 @@ def _refuse(stand_in: StandIn, look: str) -> NoReturn:
     if look == _GOES_OVER:
         instead = "task.map(…) runs a task for each item of it"
     raise InvalidValue(
-        f"{origin.flow}: it looks into {origin} ({look}), which is not there when the flow is "
+        f"{origin.flow}: it reads {origin} ({look}), which has no value yet when the flow is "
         f"defined: {instead}"
     )
 
@@ -170,8 +170,8 @@ def _in_dict(value: dict[object, object], path: Path) -> Iterator[tuple[Path, St
         for found in stand_ins_in(item, (*path, str(key))):
             if not isinstance(key, str):
                 raise InvalidValue(
-                    f"`{shown_path(path)}` has {found[1]!r} under the key {key!r}: what is filled "
-                    "in later is under a text"
+                    f"`{shown_path(path)}` has {found[1]!r} under the key {key!r}: the keys of "
+                    "values that are filled in later must be strings"
                 )
             yield found
 
@@ -182,7 +182,7 @@ def _refuse_in_fields(value: object, path: Path) -> None:
         found = held.get(field.name, getattr(value, field.name, None))
         for _, stand_in in stand_ins_in(found, (*path, field.name)):
             raise InvalidValue(
-                f"`{shown_path(path)}` is a {type(value).__name__} with {stand_in!r} inside: what "
-                "is filled in later is an argument, or in a list or dict: write a task that takes "
-                "it, and makes one"
+                f"`{shown_path(path)}` is a {type(value).__name__} that contains {stand_in!r}: a "
+                "value that is filled in later must be an argument, or inside a list or dict: "
+                "write a task that takes the value and builds the object"
             )

@@ -101,8 +101,9 @@ def filled(plan: StoredPlan, values: Values) -> list[Filled]:
         room -= len(one.args)
         if room < 0:
             raise InvalidValue(
-                f"more than {MOST_FILLED:,} characters of arguments for all parts together: what "
-                "they share is in each of them, so keep it elsewhere, and give a reference"
+                f"the arguments of all parts together have more than {MOST_FILLED:,} characters, "
+                "because each part repeats the shared ones: store large values elsewhere and pass "
+                "a reference"
             )
         found.append(one)
     return found
@@ -112,13 +113,12 @@ def _items(over: StoredOver, values: Values) -> list[Any]:
     found = decode(Json(over.items)) if over.source is None else values.of(over.source)
     if not isinstance(found, list):
         raise InvalidValue(
-            f"one job for each item of a list, and there came {_kind(found)}: "
-            f"what gives `{over.argument}` has to give a list"
+            f"expected a list for `{over.argument}`, one job for each item, but got {_kind(found)}"
         )
     if len(found) > MOST_PARTS:
         raise InvalidValue(
-            f"a list of {len(found):,} items, and a step has at most {MOST_PARTS:,} parts: "
-            "give each part several of them"
+            f"a list of {len(found):,} items: a step can have at most {MOST_PARTS:,} parts: give "
+            "each part several items"
         )
     return found
 
@@ -127,8 +127,8 @@ def _one(plan: StoredPlan, args: Mapping[str, Any]) -> Filled:
     text = json.dumps(args, ensure_ascii=False, separators=(",", ":"))
     if len(text) > LONGEST_FILLED:
         raise InvalidValue(
-            f"{len(text):,} characters of arguments, and a step takes {LONGEST_FILLED:,}: "
-            "let the steps before it keep their results elsewhere, and give a reference"
+            f"{len(text):,} characters of arguments: a step takes at most {LONGEST_FILLED:,}: let "
+            "the previous steps store their results elsewhere and return a reference"
         )
     known = {**plan.defaults, **args}
     try:

@@ -53,8 +53,8 @@ class Trace:
     def add(self, asked: StepRequest) -> "Step[Any]":
         if len(self.notes) == MOST_STEPS:
             raise InvalidValue(
-                f"{self.flow}: more than {MOST_STEPS:,} steps: task.map(…) is one step, however "
-                "long the list is"
+                f"{self.flow}: more than {MOST_STEPS:,} steps: use task.map(…), which is one step "
+                "however long the list is"
             )
         note = TracedStep(self, asked)
         self.notes.append(note)
@@ -159,7 +159,7 @@ class Step(Generic[R_co]):
         """Give the step a name other than that of its task."""
         note = self._open()
         if not check_text(name, "named", longest=200):
-            raise note.refusal("a name is not empty")
+            raise note.refusal("a name must not be empty")
         note.named = name
         return self
 
@@ -180,8 +180,8 @@ class Step(Generic[R_co]):
         note = self._open()
         if before.trace is not note.trace:
             raise note.refusal(
-                f"it cannot wait for step {before.name}, which is one of {before.trace.flow}: a "
-                "flow orders its own steps"
+                f"it cannot depend on step {before.name}, which belongs to {before.trace.flow}: a "
+                "flow orders only its own steps"
             )
         note.after[before] = None
 
@@ -189,16 +189,17 @@ class Step(Generic[R_co]):
         steps: list[Any] = list(found) if isinstance(found, list | tuple) else [found]
         for step in steps:
             if not isinstance(step, Step):
-                hint = "leave out .result" if isinstance(step, StandIn) else "task.step(…) is one"
+                hint = (
+                    "remove .result" if isinstance(step, StandIn) else ("task.step(…) returns one")
+                )
                 raise self._note.refusal(
-                    f"{step!r} is no step, and >> is the order of steps, or of lists of them: "
-                    f"{hint}"
+                    f"{step!r} is not a step: >> orders steps, or lists of steps: {hint}"
                 )
         return steps
 
     def _open(self) -> TracedStep:
         if not self._note.trace.is_open:
-            raise self._note.refusal("its flow is defined, and does not change any more")
+            raise self._note.refusal("its flow is defined already and cannot change any more")
         return self._note
 
 
@@ -212,8 +213,8 @@ def tracing(trace: Trace) -> Iterator[None]:
     outer = _tracing.get()
     if outer is not None:
         raise InvalidValue(
-            f"{trace.flow}: it is defined inside of {outer.flow}, which runs only once: define it "
-            f"outside, and say {trace.flow}.step(…)"
+            f"{trace.flow}: it is defined inside of {outer.flow}, whose function runs only once: "
+            f"define it outside, and call {trace.flow}.step(…)"
         )
     token = _tracing.set(trace)
     try:
@@ -232,7 +233,7 @@ def refuse_while_tracing(what: str, instead: str) -> None:
     trace = _tracing.get()
     if trace is not None:
         raise InvalidValue(
-            f"{trace.flow}: {what} would be done now, when the flow is defined, and not when it "
+            f"{trace.flow}: {what} would happen now, while the flow is defined, and not when it "
             f"runs: {instead}"
         )
 
@@ -274,14 +275,14 @@ def _refuse_steps(note: TracedStep, value: object, path: Path) -> None:
     for at, item in enumerate(cast("Sequence[object]", value) if inside else [value]):
         if isinstance(item, Step):
             where = shown_path((*path, at) if inside else path)
-            raise note.refusal(f"`{where}` is given the step {item.name} itself: say .result")
+            raise note.refusal(f"`{where}` is the step {item.name} itself: pass its .result")
 
 
 def _own(note: TracedStep, stand_in: StandIn) -> Argument | Result:
     origin = cast("Argument | Result", origin_of(stand_in))
     if origin.trace is not note.trace:
         raise note.refusal(
-            f"it takes {origin} of {origin.flow}, which is another flow: give it as an argument, "
-            "or nest the flow: it has a .step(…) as a task has"
+            f"it uses {origin} of {origin.flow}, which is another flow: pass the value as an "
+            "argument, or nest that flow with its .step(…)"
         )
     return origin

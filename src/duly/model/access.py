@@ -39,11 +39,11 @@ def hash_of(secret: str) -> str:
 
 def _check_holder(kind: str, name: str, role: str, tenant: str | None) -> None:
     if not check_text(name, "name", longest=LONGEST_NAME).strip():
-        raise InvalidValue(f"name: a {kind}'s name is not empty")
+        raise InvalidValue(f"name: a {kind}'s name must not be empty")
     if role not in ROLES:
         raise InvalidValue(f"role={role!r}: choose one of {', '.join(ROLES)}")
     if tenant is not None and not check_text(tenant, "tenant"):
-        raise InvalidValue("tenant: empty; None is for all tenants")
+        raise InvalidValue("tenant: empty; use None for all tenants")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class NewToken:
     def __post_init__(self) -> None:
         _check_holder("token", self.name, self.role, self.tenant)
         if len(self.hash) != HASH_LETTERS or not set(self.hash) <= set("0123456789abcdef"):
-            raise InvalidValue("hash: not one that hash_of(secret) makes")
+            raise InvalidValue("hash: not the output of hash_of(secret)")
         if self.expires_at is not None:
             check_moment("expires_at", self.expires_at)
 
@@ -131,7 +131,7 @@ class AuditedAction:
 
     def __post_init__(self) -> None:
         if not check_text(self.action, "action", longest=LONGEST_NAME):
-            raise InvalidValue('action: empty; say what is done, as "queues.set"')
+            raise InvalidValue('action: empty; name the action, as "queues.set"')
         check_text(self.subject, "subject", longest=LONGEST_SUBJECT)
         self.text()
 

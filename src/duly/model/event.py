@@ -57,11 +57,11 @@ class Emitted:
         check_event(self.name)
         if not isinstance(decode(check_json(self.payload, "payload")), dict):
             raise InvalidValue(
-                f"{self.name}: its payload is an object, whose fields tasks take by name: "
+                f"{self.name}: its payload must be an object, whose fields tasks take by name, as "
                 '{"invoice_id": 7}'
             )
         if self.key is not None and not check_text(self.key, "key"):
-            raise InvalidValue(f"{self.name}: an empty key is about nothing: leave it out")
+            raise InvalidValue(f"{self.name}: the key is empty: leave it out")
         check_text(self.submitter, "submitter")
         check_text(self.tenant, "tenant")
 

@@ -51,10 +51,11 @@ class Pattern:
 
     def __post_init__(self) -> None:
         if "*" not in self.text:
-            raise InvalidValue(f"{self.text!r}: a pattern has a *; without one it is a name")
+            raise InvalidValue(f"{self.text!r}: a pattern needs a *; without one it is a name")
         if re.search(r"\s|\A[\"']", self.text):
             raise InvalidValue(
-                f"{self.text!r}: a pattern has no spaces, and no quote in front: say * for them too"
+                f"{self.text!r}: a pattern cannot contain spaces or begin with a quote: use * "
+                "instead of them"
             )
 
     def __str__(self) -> str:
@@ -125,10 +126,12 @@ class Language:
             elif word.name not in self.words:
                 raise InvalidValue(self._unknown(word))
             elif not word.value and not word.quoted:
-                raise InvalidValue(f"{word.as_typed}: nothing stands behind it, as in {_EXAMPLE}")
+                raise InvalidValue(f"{word.as_typed}: the value is missing, as in {_EXAMPLE}")
             elif word.is_part and word.name not in self.parts:
                 instead = f"{word.name}:{quoted(word.value)}"
-                raise InvalidValue(f"{word.as_typed}: {word.name} takes no ~, say {instead}")
+                raise InvalidValue(
+                    f"{word.as_typed}: {word.name} does not support ~; use {instead}"
+                )
             else:
                 self.words[word.name](said, word)
         return said
@@ -137,8 +140,8 @@ class Language:
         near = get_close_matches(str(word.name).lower(), self.words, n=1, cutoff=0.5)
         instead = f"did you mean {near[0]}:" if near else f"there is {', '.join(self.words)}"
         return (
-            f"{word.as_typed}: no word of a filter is called {word.name}:; {instead}; "
-            f"or is it a text, text:{quoted(word.as_typed)}?"
+            f"{word.as_typed}: a filter has no key {word.name}:; {instead}; to search for the "
+            f"text: text:{quoted(word.as_typed)}"
         )
 
 
@@ -148,7 +151,7 @@ def once(thing: str) -> Meaning:
     def add(said: Said, word: FilterWord) -> None:
         name = str(word.name)
         if name in said:
-            raise InvalidValue(f"{word.as_typed}: {name}: was said before, and {thing} has one")
+            raise InvalidValue(f"{word.as_typed}: {name}: is given twice, and {thing} has one")
         said[name] = word.value
 
     return add
@@ -192,7 +195,8 @@ def text_beside(states: Sequence[str]) -> Meaning:
     def add(said: Said, word: FilterWord) -> None:
         if not word.quoted and word.name is None and word.value in states:
             raise InvalidValue(
-                f"{word.value}: did you mean state:{word.value}? as a text: text:{word.value}"
+                f"{word.value}: did you mean state:{word.value}? To search for the text: "
+                f"text:{word.value}"
             )
         if word.value:
             said["texts"] = (*said.get("texts", ()), word.value)
@@ -226,12 +230,12 @@ def _split(text: str) -> list[FilterWord]:
         found = _PIECE.match(text, at)
         if found is None:
             raise InvalidValue(
-                f"{text[at : at + 60]!r}: a word and its value, as state:failed, or a text; "
-                "quotes are closed, and what holds spaces or colons stands in them"
+                f"{text[at : at + 60]!r}: expected key:value, as state:failed, or a text; put "
+                "values with spaces or colons in quotes, and close the quotes"
             )
         words.append(_word(found))
         if len(words) > MOST_WORDS:
-            raise InvalidValue(f"a filter of more than {MOST_WORDS} words: say fewer")
+            raise InvalidValue(f"a filter of more than {MOST_WORDS} words: use fewer")
         at = found.end()
     return words
 

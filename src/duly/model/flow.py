@@ -97,12 +97,14 @@ class FlowPlan:
 
     def __post_init__(self) -> None:
         if not 0 < len(self.steps) <= MOST_STEPS:
-            raise InvalidValue(f"a flow has 1 to {MOST_STEPS:,} steps, and not {len(self.steps):,}")
+            raise InvalidValue(f"a flow has 1 to {MOST_STEPS:,} steps, not {len(self.steps):,}")
         behind: list[list[int]] = [[] for _ in self.steps]
         for number, step in enumerate(self.steps):
             for before in step.before:
                 if not 0 <= before < number:
-                    raise InvalidValue(f"step {step.name}: it waits for step {before}, behind it")
+                    raise InvalidValue(
+                        f"step {step.name}: it depends on step {before}, which comes after it"
+                    )
                 behind[before].append(number)
         object.__setattr__(self, "behind", tuple(map(tuple, behind)))
 

@@ -64,22 +64,22 @@ class Label:
             check_text(getattr(self, what), what)
         check_json(self.args, "args")
         if not isinstance(self.owner, Owner):
-            raise InvalidValue(f"owner={self.owner!r}: an Owner, {', '.join(Owner)}")
+            raise InvalidValue(f"owner={self.owner!r}: expected an Owner: {', '.join(Owner)}")
         if type(self.version) is not int or not 0 < self.version < 2**31:
-            raise InvalidValue(f"version={self.version!r}: a whole number from 1")
+            raise InvalidValue(f"version={self.version!r}: expected a whole number from 1")
         if not self.task or not self.queue:
-            raise InvalidValue("a task and a queue have names that are not empty")
+            raise InvalidValue("the names of a task and a queue must not be empty")
         tags: object = self.tags
         if isinstance(tags, str):
-            raise InvalidValue(f"tags={tags!r}: several texts, as ('nightly', 'billing')")
+            raise InvalidValue(f"tags={tags!r}: expected several texts, as ('nightly', 'billing')")
         if len(self.tags) > MOST_TAGS:
-            raise InvalidValue(f"tags: {len(self.tags)} of them, and at most {MOST_TAGS} are kept")
+            raise InvalidValue(f"tags: {len(self.tags)} tags: a job can have at most {MOST_TAGS}")
         for tag in self.tags:
             check_text(tag, "a tag", longest=100)
         if type(self.priority) is not int or not LOWEST <= self.priority <= HIGHEST:
             raise InvalidValue(
-                f"priority={self.priority!r}: a whole number from {LOWEST} to {HIGHEST}, "
-                "higher is sooner"
+                f"priority={self.priority!r}: expected a whole number from {LOWEST} to {HIGHEST} "
+                "(higher runs sooner)"
             )
         self._check_what_it_takes()
 
@@ -87,11 +87,15 @@ class Label:
         if len(self.limits) > MOST_LANES or len(self.needs) > MOST_NEEDS:
             raise InvalidValue(f"at most {MOST_LANES} limits and {MOST_NEEDS} kinds of resources")
         if len({lane.name for lane in self.limits}) < len(self.limits):
-            raise InvalidValue(f"limits: {', '.join(lane.name for lane in self.limits)}: one twice")
+            raise InvalidValue(
+                f"limits: {', '.join(lane.name for lane in self.limits)}: one is given twice"
+            )
         for name, amount in self.needs.items():
             check_text(name, "the name of a resource", longest=100)
             if not name or type(amount) is not int or not 0 < amount < 2**31:
-                raise InvalidValue(f"needs={dict(self.needs)!r}: names and whole numbers from 1")
+                raise InvalidValue(
+                    f"needs={dict(self.needs)!r}: expected names and whole numbers from 1"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +120,7 @@ class JobRequest(Label):
         choose("if_exists", self.if_exists, IfExists)
         choose("late", self.late, Late)
         if self.key is not None and not check_text(self.key, "key"):
-            raise InvalidValue("a key is not empty: leave it out instead")
+            raise InvalidValue("a key must not be empty: leave it out instead")
         if self.retry is not None:
             check_options("retry", self.retry)
         if self.start_within is not None:
@@ -131,7 +135,8 @@ class JobRequest(Label):
                     check_length("run_after", self.run_after)
             case _:
                 raise InvalidValue(
-                    f"run_after={self.run_after!r}: a datetime with a zone, or a timedelta from now"
+                    f"run_after={self.run_after!r}: expected a datetime with a zone, or a "
+                    "timedelta from now"
                 )
 
     def saying(self, args: Json) -> "JobRequest":

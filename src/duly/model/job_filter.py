@@ -59,7 +59,7 @@ class Filter:
         if self.flow is not None and not 0 < self.flow <= HIGHEST_NUMBER:
             raise InvalidValue(f"flow:{self.flow}: the number of a flow, as flow:4711")
         if len(self.texts) > MOST_TEXTS or len(self.tags) > MOST_TEXTS:
-            raise InvalidValue(f"a filter of more than {MOST_TEXTS} texts or tags: say fewer")
+            raise InvalidValue(f"a filter of more than {MOST_TEXTS} texts or tags: use fewer")
 
     def __str__(self) -> str:
         """Return text that parses back to the same filter."""
@@ -115,12 +115,14 @@ def _read_moment(word: FilterWord) -> datetime | timedelta:
             return parse_duration(word.value)
         except RuleError as error:
             raise InvalidValue(
-                f"{word.as_typed}: so long ago, as {word.name}:2h, or a moment, as "
+                f"{word.as_typed}: expected a duration ago, as {word.name}:2h, or a time, as "
                 f"{word.name}:2026-03-05T02:00Z: {error}"
             ) from None
     if moment.tzinfo is None:
         day = moment.isoformat(timespec="minutes")
-        raise InvalidValue(f"{word.as_typed}: in which zone? Say {word.name}:{day}Z for UTC")
+        raise InvalidValue(
+            f"{word.as_typed}: the zone is missing: write {word.name}:{day}Z for UTC"
+        )
     return moment
 
 

@@ -17,7 +17,8 @@ LONGEST_LINE: Final = 16 * 1024
 LONGEST_MESSAGE: Final = 1_000
 LONGEST_LEVEL: Final = 20
 _FULL = (
-    f"the log of this job ends here: {MOST_LINES:,} lines or {MOST_TEXT // 1_000_000} MB are kept"
+    f"the log of this job ends here: at most {MOST_LINES:,} lines or {MOST_TEXT // 1000000} MB "
+    "are stored"
 )
 
 

@@ -38,7 +38,7 @@ class Rate:
         period: object = self.period
         if not isinstance(period, timedelta) or not SHORTEST_PERIOD <= period <= LONGEST_PERIOD:
             raise InvalidValue(
-                f"a rate per {period}: a period is from one millisecond to "
+                f"a rate per {period}: the period must be between one millisecond and "
                 f"{LONGEST_PERIOD.days} days"
             )
 
@@ -87,11 +87,11 @@ class Limit:
         self, name: str, *, concurrency: int | None = None, rate: str | Rate | None = None
     ) -> None:
         if not check_text(name, "a limit's name"):
-            raise InvalidValue("a limit's name is not empty")
+            raise InvalidValue("a limit's name must not be empty")
         names_in(name)
         if concurrency is None and rate is None:
             raise InvalidValue(
-                f'Limit("{name}") limits nothing: say concurrency=1, or rate="5/s", or both'
+                f'Limit("{name}") limits nothing: pass concurrency=1, or rate="5/s", or both'
             )
         if concurrency is not None:
             _check_number(f'Limit("{name}"): concurrency', concurrency)
@@ -164,4 +164,4 @@ def _rate(name: str, asked: str | Rate | None) -> Rate | None:
 
 def _check_number(what: str, number: object) -> None:
     if type(number) is not int or not 1 <= number <= MOST_AT_ONCE:
-        raise InvalidValue(f"{what}={number!r}: a whole number from 1 to {MOST_AT_ONCE:,}")
+        raise InvalidValue(f"{what}={number!r}: expected a whole number from 1 to {MOST_AT_ONCE:,}")

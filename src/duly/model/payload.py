@@ -31,7 +31,7 @@ def encode(value: object, *, what: str = "arguments", longest: int = LONGEST_ARG
     text = _ENCODER.encode(value)
     size = len(text.encode())
     if size > longest:
-        raise _too_long(what, f"{size:,} bytes of JSON, and at most {longest:,} are kept")
+        raise _too_long(what, f"{size:,} bytes of JSON: the maximum is {longest:,}")
     return Json(text)
 
 
@@ -40,7 +40,7 @@ def decode(text: Json) -> Any:  # noqa: ANN401 - JSON is any of its types
     try:
         return _DECODER.decode(text)
     except RecursionError:
-        raise PayloadError(f"{_short(text)} is nested too deep to be read") from None
+        raise PayloadError(f"{_short(text)} is nested too deeply") from None
     except ValueError as error:
         raise PayloadError(f"{_short(text)} is not JSON: {error}") from None
 
@@ -70,14 +70,16 @@ def check_text(text: str, what: str, *, longest: int = 500) -> str:
     if not isinstance(text, str):
         raise PayloadError(f"{what}: {_short(text)} is not text")
     if len(text) > longest:
-        raise PayloadError(f"{what}: {len(text):,} characters, and at most {longest} are kept")
+        raise PayloadError(f"{what}: {len(text):,} characters: the maximum is {longest}")
     if "\0" in text:
-        raise PayloadError(f"{what}: {_short(text)} holds a NUL character, which no database keeps")
+        raise PayloadError(
+            f"{what}: {_short(text)} contains a NUL character, which databases cannot store"
+        )
     try:
         text.encode()
     except UnicodeEncodeError:
         raise PayloadError(
-            f"{what}: {_short(text)} holds a lone surrogate, which is no text"
+            f"{what}: {_short(text)} contains a lone surrogate, which is not valid Unicode"
         ) from None
     return text
 
@@ -91,7 +93,7 @@ def storable(text: str, longest: int = LONGEST_TEXT) -> str:
     data = _UNSTORABLE.sub("\ufffd", text).encode()
     if len(data) <= longest:
         return data.decode()
-    marker = f"\n… {len(data):,} bytes, of which the middle is left out …\n".encode()
+    marker = f"\n… {len(data):,} bytes; the middle is left out …\n".encode()
     room = longest - len(marker)
     if room < 0:
         return data[:longest].decode(errors="ignore")
@@ -128,7 +130,7 @@ class _Door:
                     raise PayloadError(f"{where}: {_short(value)} does not fit in 64 bits")
             case float():
                 if not math.isfinite(value):
-                    raise PayloadError(f"{where}: {value} is not a number that JSON has")
+                    raise PayloadError(f"{where}: {value} is not a number in JSON")
             case dict() | list() | tuple():
                 if depth == DEEPEST:
                     raise PayloadError(f"{where}: nested more than {DEEPEST} levels deep")
@@ -160,13 +162,11 @@ class _Door:
         """Count ``size`` bytes, the minimum that a value needs."""
         self.room -= size
         if self.room < 0:
-            raise _too_long(
-                self.what, f"more than the {self.longest:,} bytes of JSON that are kept"
-            )
+            raise _too_long(self.what, f"more than the maximum of {self.longest:,} bytes of JSON")
 
 
 def _too_long(what: str, found: str) -> PayloadError:
-    return PayloadError(f"{what}: {found}; store the bulk elsewhere and pass a reference")
+    return PayloadError(f"{what}: {found}; store large values elsewhere and pass a reference")
 
 
 def _short(value: object) -> str:
@@ -180,12 +180,12 @@ def _short(value: object) -> str:
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text} is larger than any number that is kept")
+        raise ValueError(f"{text} is too large for a number in JSON")
     return number
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number that JSON has")
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 # Made once: json.dumps and json.loads make a new one for every call with options.

@@ -49,7 +49,7 @@ class Missed:
         choose("missed", policy, Catchup)
         if type(at_most) is not int or not 1 <= at_most <= MOST_AT_ONCE:
             raise InvalidValue(
-                f"at_most={at_most!r}: from 1 to {MOST_AT_ONCE:,} missed moments are made up for"
+                f"at_most={at_most!r}: expected 1 to {MOST_AT_ONCE:,} missed runs to catch up"
             )
         lengths = {"spacing": spacing, "grace": grace}
         for what, said in lengths.items():
@@ -143,25 +143,29 @@ def check_length(what: str, length: object) -> None:
     """Refuse a length of time that cannot be stored."""
     if not isinstance(length, timedelta) or not timedelta(0) < length <= LONGEST:
         raise InvalidValue(
-            f"{what}={length!r}: a length of time above zero, up to {LONGEST.days:,} days, "
-            "as timedelta(minutes=5)"
+            f"{what}={length!r}: expected a duration above zero, up to {LONGEST.days:,} days, as "
+            "timedelta(minutes=5)"
         )
 
 
 def check_moment(what: str, moment: object) -> None:
     """Refuse a moment without a zone, or outside the years that rules know."""
     if not isinstance(moment, datetime):
-        raise InvalidValue(f"{what}={moment!r}: a datetime with a zone, not {_kind(moment)}")
+        raise InvalidValue(
+            f"{what}={moment!r}: expected a datetime with a zone, not {_kind(moment)}"
+        )
     if moment.tzinfo is None:
         raise InvalidValue(f"{what}={moment} is naive and needs a zone: datetime(…, tzinfo=UTC)")
     if not BEGINNING <= moment < HORIZON:
-        raise InvalidValue(f"{what}={moment}: a moment from 1970 to 2199")
+        raise InvalidValue(f"{what}={moment}: expected a time from 1970 to 2199")
 
 
 def check_options(what: str, text: object) -> None:
     """Refuse options that are not a JSON object; the store does not read them further."""
     if not isinstance(decode(check_json(text, what)), dict):
-        raise InvalidValue(f"{what}={text!r}: a JSON object, as Retry(…).as_json() makes one")
+        raise InvalidValue(
+            f"{what}={text!r}: expected a JSON object, as Retry(…).as_json() returns"
+        )
 
 
 def _kind(value: object) -> str:

@@ -22,8 +22,8 @@ class Queue:
         concurrency = self.concurrency
         if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
             raise InvalidValue(
-                f"concurrency={concurrency!r}: a whole number from 1, or None for no limit; "
-                "to let nothing through, pause the queue"
+                f"concurrency={concurrency!r}: expected a whole number from 1, or None for no "
+                "limit; to stop all jobs, pause the queue"
             )
 
     @property

@@ -37,9 +37,11 @@ class Plan(Label):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.policies, Policies):
-            raise InvalidValue(f"policies={self.policies!r}: Policies(overlap=…, missed=…)")
+            raise InvalidValue(
+                f"policies={self.policies!r}: expected Policies(overlap=…, missed=…)"
+            )
         if not check_text(self.name, "name"):
-            raise InvalidValue("a schedule needs a name: it is how its history is found")
+            raise InvalidValue("a schedule needs a name, which identifies it and its history")
         if isinstance(self.kept, On):  # a rule that cannot be read is refused here, not when due
             self._check_reaction(self.kept)
 
@@ -56,10 +58,10 @@ class Plan(Label):
                 'leave it out, or limit the task: limits=[Limit("…", concurrency=1)]'
             )
         if policies.jitter is not None:
-            raise InvalidValue(f'jitter= is about moments of the clock, and "{self.rule}" has none')
+            raise InvalidValue(f'jitter= needs scheduled times, and "{self.rule}" has none')
         if policies.max_runs is not None:
             raise InvalidValue(
-                f'max_runs= counts runs of the clock, and "{self.rule}" is started by events'
+                f'max_runs= counts scheduled runs, but "{self.rule}" is started by events'
             )
         if timing.key is not None:
             names_in(timing.key)
@@ -204,7 +206,7 @@ def _timings(
         excluded = parse(policies.exclude, zone=zone, dst=policies.dst, name=name or None)
         if isinstance(excluded, Spaced):
             raise InvalidValue(
-                f'exclude="{policies.exclude}": a fixed delay has no moments to leave out'
+                f'exclude="{policies.exclude}": a fixed delay has no scheduled times to exclude'
             )
         kept = kept - excluded
     whole = kept

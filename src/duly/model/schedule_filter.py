@@ -52,7 +52,7 @@ class ScheduleFilter:
         for text in self.texts:
             check_text(text, "text", longest=LONGEST_TEXT)
         if len(self.texts) > MOST_TEXTS or len(self.tags) > MOST_TEXTS:
-            raise InvalidValue(f"a filter of more than {MOST_TEXTS} texts or tags: say fewer")
+            raise InvalidValue(f"a filter of more than {MOST_TEXTS} texts or tags: use fewer")
 
     def __str__(self) -> str:
         """Return text that parses back to the same filter."""

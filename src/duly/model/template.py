@@ -57,8 +57,8 @@ def _pieces(template: str) -> tuple[tuple[str, str | None], ...]:
             text = ""
         else:
             raise InvalidValue(
-                f'"{template}": {found[0]} is not the name of an argument; '
-                'write it as {customer_id}, and a brace itself as "{{" or "}}"'
+                f'"{template}": {found[0]} is not the name of an argument; write it as '
+                '{customer_id}, and a literal brace as "{{" or "}}"'
             )
     return (*pieces, (text + template[at:], None))
 
@@ -70,7 +70,7 @@ def _shown(template: str, name: str, values: Mapping[str, object]) -> str:
     value = values[name]
     if not isinstance(value, _SCALARS):
         raise InvalidValue(
-            f'"{template}": "{name}" is a {type(value).__name__}, '
-            "and only a text, a number, a moment or the like can be part of a name"
+            f'"{template}": "{name}" is a {type(value).__name__}: only texts, numbers, times and '
+            "the like can be part of a name"
         )
     return str(value.value if isinstance(value, Enum) else value)

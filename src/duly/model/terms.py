@@ -86,7 +86,7 @@ def _plain(value: timedelta | Callback) -> object:
 def _read(text: str) -> Terms:
     stored = decode(Json(text))
     if not isinstance(stored, dict):
-        raise InvalidValue(f"Terms: {text[:40]} is not what as_json() makes")
+        raise InvalidValue(f"Terms: {text[:40]} is not the output of as_json()")
     known = {field.name for field in fields(Terms)}
     return Terms(
         **{

@@ -84,9 +84,9 @@ def refuse_another_app(profile: Profile, living: Iterable[WorkerInfo]) -> None:
         strange = profile.app and other.profile.app and profile.app != other.profile.app
         if strange and queues and tasks:
             raise InvalidValue(
-                f'the app {profile.app} has a task called "{tasks[0]}", and so has the app '
+                f'the app {profile.app} has a task named "{tasks[0]}", and so has the app '
                 f"{other.profile.app}, whose worker {other.name} takes jobs from the same queue, "
-                f'"{queues[0]}": each would run jobs of the other. Give one task another name, or '
-                "the apps queues of their own; if they share their tasks on purpose, give both one "
+                f'"{queues[0]}": each would run the other\'s jobs. Rename one task, or give the '
+                "apps different queues; if they share their tasks on purpose, give both the same "
                 'name: Duly(name="…")'
             )

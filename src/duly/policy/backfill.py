@@ -118,7 +118,7 @@ def notes(
         last = sentences.shown(lost[-1], schedule.plan)
         said.append(
             f"the ledger knows nothing of {len(lost):,} of them, up to {last}: they may have run,"
-            " and have been forgotten since"
+            " and have been deleted since"
         )
     early = [moment for moment in queued if moment < schedule.created_at]
     if early:
@@ -151,7 +151,7 @@ def _undecided(schedule: StoredSchedule, moment: datetime) -> str:
     if schedule.pause is not None:
         why = f"it is paused, and {moment} is decided when it is resumed: resume it first"
     elif schedule.fault is not None:
-        why = f"it stands still ({schedule.fault}), and {moment} is decided when it goes on"
+        why = f"it cannot be fired ({schedule.fault}), and {moment} is decided when it can be"
     else:
         why = f"{moment} is not decided yet: wait for the scheduler"
     return f'"{name}": {why}, or end there'

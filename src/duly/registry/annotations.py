@@ -59,7 +59,8 @@ def refuse_unkept(hints: Mapping[str, Any], *, task: str) -> None:
             raise InvalidValue(f"{task}: {_spoken(name)}: {_why(error)}") from None
         if unknown:
             raise InvalidValue(
-                f"{task}: {_spoken(name)}: {unknown[0].__name__} has no form in JSON: {WHAT_TO_DO}"
+                f"{task}: {_spoken(name)}: {unknown[0].__name__} cannot be written as JSON: "
+                f"{WHAT_TO_DO}"
             )
 
 
@@ -72,8 +73,8 @@ def result_of_step(hint: Any, *, flow: str) -> Any:  # noqa: ANN401 - types, as 
     if get_origin(hint) is not Step:
         shown = inspect.formatannotation(hint)
         raise InvalidValue(
-            f"{flow}: it says that it returns {shown}: a flow returns one of its steps, "
-            f"-> Step[{shown}], or None"
+            f"{flow}: its return annotation is {shown}, but a flow returns one of its steps or "
+            f"None: write -> Step[{shown}]"
         )
     return get_args(hint)[0]
 
@@ -108,11 +109,11 @@ def _why(error: TypeError) -> str:
     asked = shown.removesuffix(" is not supported") or "its type"
     hint = ""
     if "str-like" in why:
-        why = "more than one of its types is text in JSON"
+        why = "more than one of its types is a string in JSON"
         hint = "; choose one of them"
     elif "dataclass" in why or "Struct" in why:
         hint = "; give them tags (msgspec.Struct with tag=True), or use a pydantic model"
-    return f"{asked} cannot be told apart when it is read back: {why[:1].lower()}{why[1:]}{hint}"
+    return f"{asked} is ambiguous when it is decoded: {why[:1].lower()}{why[1:]}{hint}"
 
 
 def _custom_types(hint: object) -> Iterator[type]:

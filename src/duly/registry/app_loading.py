@@ -20,7 +20,7 @@ def load(target: str) -> Registry:
     app = find(target)
     found = _registry_of(app)
     if found is None:
-        raise NotFound(f'"{target}" is no app: it has no registry of tasks')
+        raise NotFound(f'"{target}" is not a Duly app: it has no task registry')
     import_all(getattr(app, "imports", ()))
     return found
 
@@ -53,7 +53,9 @@ def _imported(place: str) -> ModuleType:
     if place.endswith(".py") or os.sep in place:
         return _file(Path(place))
     if not all(part.isidentifier() for part in place.split(".")):
-        raise InvalidValue(f'"{place}" is neither a file, as tasks.py, nor a module, as shop.tasks')
+        raise InvalidValue(
+            f'"{place}" is neither a file such as tasks.py nor a module such as shop.tasks'
+        )
     _look_first_in(Path.cwd())
     return _module(place, place)
 
@@ -69,8 +71,8 @@ def _file(path: Path) -> ModuleType:
     module = _module(name.removesuffix(".__init__"), str(path))
     if module.__file__ is None or Path(module.__file__).resolve() != path:
         raise InvalidValue(
-            f"{path} would be imported as `{name}`, and that is {module.__file__ or 'built in'}: "
-            "give the file another name"
+            f"{path} would be imported as `{name}`, but that name belongs to "
+            f"{module.__file__ or 'built in'}: rename the file"
         )
     return module
 
@@ -82,7 +84,8 @@ def _module(name: str, place: str) -> ModuleType:
         # If the module itself imports a missing module, the error is raised as it is.
         if error.name and f"{name}.".startswith(f"{error.name}."):
             raise NotFound(
-                f'there is no module "{error.name}" for "{place}", in {Path.cwd()} or installed'
+                f'there is no module "{error.name}" for "{place}", neither in {Path.cwd()} nor '
+                "installed"
             ) from None
         raise
 
@@ -95,7 +98,9 @@ def _look_first_in(folder: Path) -> None:
 def _named(module: ModuleType, attribute: str, target: str) -> object:
     if not hasattr(module, attribute):
         apps = ", ".join(_apps(module)) or "none"
-        raise NotFound(f'"{target}": {module.__name__} has no "{attribute}"; apps in it: {apps}')
+        raise NotFound(
+            f'"{target}": {module.__name__} has no "{attribute}"; it defines these apps: {apps}'
+        )
     found: object = getattr(module, attribute)
     return found
 
@@ -103,10 +108,10 @@ def _named(module: ModuleType, attribute: str, target: str) -> object:
 def _only_app(module: ModuleType, place: str) -> object:
     apps = _apps(module)
     if not apps:
-        raise NotFound(f'there is no app in "{place}": make one there, duly = Duly()')
+        raise NotFound(f'there is no app in "{place}": create one there with duly = Duly()')
     if len({id(_registry_of(app)) for app in apps.values()}) > 1:
         ways = " or ".join(f"{place}:{name}" for name in apps)
-        raise InvalidValue(f'there are {len(apps)} apps in "{place}": say {ways}')
+        raise InvalidValue(f'there are {len(apps)} apps in "{place}": choose one with {ways}')
     return next(iter(apps.values()))
 
 

@@ -26,10 +26,12 @@ def codec(kind: type[T], encode: Callable[[T], object], decode: Callable[[Any], 
     asked: object = kind
     if not isinstance(asked, type) or asked is object:
         raise InvalidValue(
-            f"codec({asked!r}, …): the first is a class, as in codec(Path, str, Path)"
+            f"codec({asked!r}, …): the first argument must be a class, as in codec(Path, str, Path)"
         )
     if not all(callable(way) for way in (encode, decode)):
-        raise InvalidValue(f"codec({kind.__name__}, …): two functions, one to write, one to read")
+        raise InvalidValue(
+            f"codec({kind.__name__}, …): give two functions, one to encode and one to decode"
+        )
     _WRITERS[kind] = encode
     _READERS[kind] = decode
 
@@ -47,7 +49,7 @@ def written(value: object) -> object:
             return _WRITERS[base](value)
     if _is_model(kind):
         return value.model_dump(mode="json")  # type: ignore[attr-defined]
-    raise TypeError(f"{kind.__name__} has no form in JSON: {WHAT_TO_DO}")
+    raise TypeError(f"{kind.__name__} cannot be written as JSON: {WHAT_TO_DO}")
 
 
 def read(kind: type, value: object) -> object:
@@ -66,8 +68,8 @@ def _is_model(kind: type) -> bool:
 
 
 WHAT_TO_DO = (
-    "make it a dataclass, or say how it is written and read: codec(Path, str, Path), "
-    "before the task is declared"
+    "make it a dataclass, or register how to encode and decode it before the task is declared: "
+    "codec(Path, str, Path)"
 )
 
 _WRITERS: dict[type, Callable[[Any], object]] = {}

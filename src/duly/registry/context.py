@@ -119,7 +119,7 @@ class Context:
         """Report the progress of the job, from 0 to 100."""
         asked: object = percent
         if not isinstance(asked, int | float) or math.isnan(within := min(max(asked, 0), 100)):
-            raise InvalidValue(f"progress({asked!r}): a number from 0 to 100")
+            raise InvalidValue(f"progress({asked!r}): expected a number from 0 to 100")
         shown = storable(str(message), LONGEST_MESSAGE)
         more = payload.encode(meta, what="progress") if meta else None
         self._port.progress(float(within), shown, more)
@@ -135,8 +135,8 @@ def current() -> Context:
         return _CURRENT.get()
     except LookupError:
         raise NotInAJob(
-            "current() was asked where no job runs; pass what you need as an argument, or in a "
-            "test run the function inside duly.testing.context(due_at=…)"
+            "current() was called outside of a job; pass the values as arguments, or in a test "
+            "run the function inside duly.testing.context(due_at=…)"
         ) from None
 
 

@@ -141,25 +141,25 @@ def define(  # noqa: PLR0913 - all options of a task, by name
 def refuse_unkeepable(timeout: timedelta) -> None:
     """Refuse a timeout for a task that runs in a thread by default: threads cannot be stopped."""
     raise InvalidValue(
-        'a thread cannot be stopped: say executor="process" '
-        f'(killed after {show_duration(timeout)}), or executor="thread" (only reported), '
-        "or make it async"
+        'a thread cannot be stopped: use executor="process" (killed after '
+        f'{show_duration(timeout)}), or executor="thread" (only reported), or make the function '
+        "async"
     )
 
 
 def _name(function: object, asked: str | None) -> str:
     if not callable(function):
-        raise InvalidValue(f"{function!r} is not a function, and a task is one")
+        raise InvalidValue(f"{function!r} is not a function: a task must be one")
     found = asked if asked is not None else getattr(function, "__name__", None)
     if found is None or found == "<lambda>":
-        raise InvalidValue(f"{function!r} has no name of its own: give it one, name=…")
+        raise InvalidValue(f"{function!r} has no name: give the task one with name=…")
     return name_of("name", found)
 
 
 def _is_async(function: Callable[..., object]) -> bool:
     inner = plain(function)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-        raise InvalidValue("it yields, and a task runs to its end: return a list instead")
+        raise InvalidValue("it is a generator, and a task must return: return a list instead")
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(function)
 
 
@@ -171,13 +171,13 @@ def _executor(asked: Executor | None, *, is_async: bool, timeout: timedelta | No
     choose("executor", asked, Executor)
     if asked == "async" and not is_async:
         raise InvalidValue(
-            'executor="async": it is a plain function, and would hold up every other task: '
-            'make it async, or say executor="thread" or executor="process"'
+            'executor="async" with a plain function would block every other task: make the '
+            'function async, or use executor="thread" or executor="process"'
         )
     if asked == "thread" and is_async:
         raise InvalidValue(
-            'executor="thread": an async function runs on the loop: leave executor out, '
-            'or say executor="process"'
+            'executor="thread" with an async function, which runs on the event loop: leave '
+            'executor out, or use executor="process"'
         )
     return asked
 
@@ -194,7 +194,7 @@ def _memory(asked: str | None, executor: Executor) -> int | None:
         return None
     if executor != "process":
         raise InvalidValue(
-            f'memory="{asked}": only a process has memory of its own: say executor="process"'
+            f'memory="{asked}": only a process can have a memory limit: use executor="process"'
         )
     return memory_of(asked)
 
@@ -202,15 +202,15 @@ def _memory(asked: str | None, executor: Executor) -> int | None:
 def _limits(asked: Sequence[Limit], parameters: Parameters) -> tuple[Limit, ...]:
     found: object = asked
     if isinstance(found, str | Limit) or not isinstance(found, Sequence):
-        raise InvalidValue(f'limits={found!r}: a list of them, [Limit("crm", rate="50/s")]')
+        raise InvalidValue(f'limits={found!r}: expected a list, as [Limit("crm", rate="50/s")]')
     if len(found) > MOST_LIMITS:
-        raise InvalidValue(f"{len(found)} limits, and at most {MOST_LIMITS} are kept")
+        raise InvalidValue(f"{len(found)} limits: a task can have at most {MOST_LIMITS}")
     for limit in found:
         if not isinstance(limit, Limit):
-            raise InvalidValue(f'limits: {limit!r} is no Limit("crm", rate="50/s")')
+            raise InvalidValue(f'limits: {limit!r} is not a Limit, as Limit("crm", rate="50/s")')
         _check_template(f'Limit("{limit.name}")', limit.name, parameters)
     if len({limit.name for limit in found}) < len(found):
-        raise InvalidValue("limits: two have one name: put their numbers into one Limit")
+        raise InvalidValue("limits: two limits have the same name: merge them into one Limit")
     return tuple(found)
 
 

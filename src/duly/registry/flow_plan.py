@@ -69,7 +69,7 @@ def plan_flow(tasks: Tasks, flow: Definition) -> FlowPlan:
 
 def _graph(flow: Definition) -> Graph:
     if flow.graph is None:
-        raise InvalidValue(f"{flow.name} is a task, and no flow")
+        raise InvalidValue(f"{flow.name} is a task, not a flow")
     return flow.graph
 
 
@@ -143,10 +143,12 @@ def _over(step: GraphStep, task: Definition) -> Over | None:
         return Over(argument, step.over)
     items = step.asked.given[argument]
     if isinstance(items, str) or not isinstance(items, list | tuple):
-        raise InvalidValue(f"it goes over {items!r}: a list, or the result of a step that is one")
+        raise InvalidValue(
+            f"it maps over {items!r}: expected a list, or the result of a step that returns a list"
+        )
     if len(items) > MOST_PARTS:
         raise InvalidValue(
-            f"it goes over {len(items):,} items, and a step has at most {MOST_PARTS:,} parts"
+            f"it maps over {len(items):,} items: a step can have at most {MOST_PARTS:,}"
         )
     return Over(argument, None, task.signature.encode_items(argument, [*items]))
 
@@ -161,7 +163,7 @@ def _defaults(task: Definition) -> Json:
     try:
         return Json(ENCODER.encode({name: known[name] for name in sorted(named)}).decode())
     except Exception as error:  # noqa: BLE001 - codecs and properties of others run here
-        raise InvalidValue(f"a default that its title or a limit names: {error}") from None
+        raise InvalidValue(f"a default value that its title or a limit uses: {error}") from None
 
 
 def _at(flow: Definition, step: GraphStep, error: InvalidValue) -> InvalidValue:
@@ -190,7 +192,7 @@ class FlowTypes:
             given = self._given(fill.source)
             if not fits(given, wanted):
                 raise InvalidValue(
-                    f"`{shown_path(fill.path)}` is {_shown(wanted)}, and "
+                    f"`{shown_path(fill.path)}` is {_shown(wanted)}, but "
                     f"{self._spoken(fill.source)} is {_shown(given)}"
                 )
         if step.over is not None:
@@ -203,15 +205,15 @@ class FlowTypes:
         if result is None:
             if "Step" in _shown(said):
                 raise InvalidValue(
-                    f"{self._flow.name}: it says that it returns {_shown(said)}, and returns "
-                    "nothing: return the step, or say -> None"
+                    f"{self._flow.name}: its return annotation is {_shown(said)}, but it returns "
+                    "nothing: return the step, or write -> None"
                 )
             return
         wanted = (self._flow.signature.hints_if_known or {}).get(RETURN, Any)
         given = self._given(Source(step=result))
         if not fits(given, wanted):
             raise InvalidValue(
-                f"{self._flow.name}: its result is {_shown(wanted)}, and "
+                f"{self._flow.name}: its return annotation is {_shown(wanted)}, but "
                 f"{self._spoken(Source(step=result))} is {_shown(given)}"
             )
 
@@ -220,18 +222,18 @@ class FlowTypes:
         given = self._given(source)
         if source.step is not None and step.when != "all_succeeded":
             raise InvalidValue(
-                f"it runs also when {self._graph.steps[source.step].name} has failed, and then "
-                "there is no list to go over: write a task that takes it all"
+                f"it also runs when {self._graph.steps[source.step].name} has failed, and then "
+                "there is no list to map over: write a task that takes the whole result"
             )
         if not is_list(given):
             raise InvalidValue(
-                f"it goes over {self._spoken(source)}, which is {_shown(given)}, and no list"
+                f"it maps over {self._spoken(source)}, which is {_shown(given)}, not a list"
             )
         wanted = self._wanted(step, str(step.asked.over))
         if not items_fit(given, wanted):
             raise InvalidValue(
-                f"`{step.asked.over}` is {_shown(wanted)}, and {self._spoken(source)}, which it "
-                f"goes over, is {_shown(given)}"
+                f"`{step.asked.over}` is {_shown(wanted)}, but it maps over "
+                f"{self._spoken(source)}, which is {_shown(given)}"
             )
 
     def _check_kept(self, source: Source) -> None:
@@ -240,15 +242,16 @@ class FlowTypes:
             return
         if self._tasks.get(step.asked.task).keep_result is None:
             raise InvalidValue(
-                f"there is no result of step {step.name}: {step.asked.task} says keep_result=None"
+                f"step {step.name} has no result: {step.asked.task} is declared with "
+                "keep_result=None"
             )
 
     def _check_there(self, step: GraphStep, source: Source, wanted: Any, where: str) -> None:  # noqa: ANN401 - a type
         if source.step is None or step.when == "all_succeeded" or takes_none(wanted):
             return
         raise InvalidValue(
-            f"it runs also when {self._graph.steps[source.step].name} has failed, and then there "
-            f"is no result: let {where} be `{_shown(wanted)} | None`"
+            f"it also runs when {self._graph.steps[source.step].name} has failed, and then there "
+            f"is no result: annotate {where} as `{_shown(wanted)} | None`"
         )
 
     def _given(self, source: Source) -> Any:  # noqa: ANN401 - a type, as annotations have them

@@ -28,15 +28,15 @@ _UNITS = {
 def name_of(what: str, asked: object) -> str:
     """Return a name: a text that is not empty."""
     if not isinstance(asked, str):
-        raise InvalidValue(f"{what}={asked!r}: a name is text")
+        raise InvalidValue(f"{what}={asked!r}: a name must be a string")
     if not check_text(asked, what):
-        raise InvalidValue(f"{what}: a name is not empty")
+        raise InvalidValue(f"{what}: a name must not be empty")
     return asked
 
 
 def names_of(what: str, asked: object) -> tuple[str, ...]:
     if isinstance(asked, str) or not isinstance(asked, Iterable):
-        raise InvalidValue(f'{what}={asked!r}: several names, as {what}=("old",)')
+        raise InvalidValue(f'{what}={asked!r}: expected several names, as {what}=("old",)')
     return tuple(dict.fromkeys(name_of(what, name) for name in asked))
 
 
@@ -47,7 +47,7 @@ def length_of(what: str, asked: object, *, longest: timedelta, zero: bool = Fals
         shown = show_duration(length) if length >= timedelta() else length
         least = "from 0s" if zero else "more than 0s"
         most = f"{longest.days:,} days" if longest.days else show_duration(longest)
-        raise InvalidValue(f'{what}="{shown}": {least}, up to {most}')
+        raise InvalidValue(f'{what}="{shown}": expected {least}, up to {most}')
     return length
 
 
@@ -64,8 +64,8 @@ def priority_of(asked: object) -> int:
     if type(asked) is not int or not LOWEST <= asked <= HIGHEST:
         words = ", ".join(f'"{word}"' for word in PRIORITIES)
         raise InvalidValue(
-            f"priority={asked!r}: {words}, or a whole number from {LOWEST} to {HIGHEST}, "
-            "higher is sooner"
+            f"priority={asked!r}: expected {words}, or a whole number from {LOWEST} to {HIGHEST} "
+            "(higher runs sooner)"
         )
     return asked
 
@@ -75,7 +75,9 @@ def retry_of(asked: object) -> Retry:
     if asked is None:
         return NEVER
     if not isinstance(asked, Retry):
-        raise InvalidValue(f"retry={asked!r}: say retry=Retry(attempts=5), or None for never")
+        raise InvalidValue(
+            f"retry={asked!r}: expected retry=Retry(attempts=5), or None for no retries"
+        )
     return asked
 
 
@@ -86,19 +88,20 @@ def memory_of(asked: object) -> int:
         raise InvalidValue(f'memory={asked!r}: write it as "500MB", "2GB" or "2GiB"')
     size: int = round(float(found[1]) * _UNITS[found[2]])
     if not LEAST_MEMORY <= size < 2**63:
-        raise InvalidValue(f'memory="{asked}": at least {LEAST_MEMORY // 1_000_000}MB')
+        raise InvalidValue(f'memory="{asked}": the minimum is {LEAST_MEMORY // 1000000}MB')
     return size
 
 
 def needs_of(asked: object) -> dict[str, int]:
     if not isinstance(asked, Mapping) or len(asked) > MOST_NEEDS:
         raise InvalidValue(
-            f'needs={asked!r}: at most {MOST_NEEDS} amounts by name, as {{"gpu": 1}}'
+            f"needs={asked!r}: expected at most {MOST_NEEDS} resources with their amounts, as "
+            '{"gpu": 1}'
         )
     for name, amount in asked.items():
         name_of("needs", name)
         if type(amount) is not int or not 0 < amount < 2**31:
-            raise InvalidValue(f'needs: "{name}" is {amount!r}, and it is a whole number from 1')
+            raise InvalidValue(f'needs: "{name}" is {amount!r}: an amount is a whole number from 1')
     return dict(asked)
 
 
@@ -108,13 +111,13 @@ def task_of(what: str, asked: object) -> str | None:
         return None
     found = asked if isinstance(asked, str) else getattr(asked, "name", None)
     if not isinstance(found, str):
-        raise InvalidValue(f"{what}={asked!r}: a task, or the name of one")
+        raise InvalidValue(f"{what}={asked!r}: expected a task, or the name of one")
     return name_of(what, found)
 
 
 def _parsed(what: str, asked: object) -> timedelta:
     if is_bare_number(asked):
-        raise InvalidValue(f'{what}={asked}: say "{asked}s" or "{asked}m"')
+        raise InvalidValue(f'{what}={asked}: a unit is missing: write "{asked}s" or "{asked}m"')
     try:
         return parse_duration(asked)  # type: ignore[arg-type]  # it refuses what is no duration
     except RuleError as error:

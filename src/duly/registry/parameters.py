@@ -97,7 +97,7 @@ def _found(function: Callable[..., object], task: str) -> tuple[list[Parameter],
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         raise InvalidValue(
-            f"{task}: nothing is known of its parameters: wrap it in a function of your own"
+            f"{task}: its signature cannot be inspected: wrap it in a function of your own"
         ) from None
     return [*signature.parameters.values()], signature.return_annotation
 
@@ -108,8 +108,8 @@ def _without_context(found: list[Parameter], task: str) -> list[Parameter]:
         Parameter.POSITIONAL_OR_KEYWORD,
     ):
         raise InvalidValue(
-            f"{task}: takes_context=True, and it has no first parameter to take one: "
-            f"def {task}(context: Context, …)"
+            f"{task}: takes_context=True, but it has no first parameter for the context: def "
+            f"{task}(context: Context, …)"
         )
     return found[1:]
 
@@ -118,8 +118,8 @@ def _refuse_context(found: list[Parameter], task: str) -> None:
     for each in found:
         if each.annotation is Context or each.annotation in ("Context", "duly.Context"):
             raise InvalidValue(
-                f"{task}: parameter `{each.name}` is a Context, which no caller can give: say "
-                "takes_context=True and let it be the first, or ask current() inside"
+                f"{task}: parameter `{each.name}` is a Context, which callers cannot pass: set "
+                "takes_context=True and make it the first parameter, or call current() inside"
             )
 
 
@@ -127,13 +127,13 @@ def _refuse_nameless(found: list[Parameter], task: str) -> None:
     for each in found:
         if each.kind is Parameter.VAR_POSITIONAL:
             raise InvalidValue(
-                f"{task}: *{each.name} has no names, and arguments are kept by name: "
-                f"take a list, {each.name}: list[…]"
+                f"{task}: *{each.name}: arguments are stored by name, so a task cannot take "
+                f"*args: take a list, {each.name}: list[…]"
             )
         if each.kind is Parameter.POSITIONAL_ONLY:
             raise InvalidValue(
-                f"{task}: parameter `{each.name}` cannot be given by name, and arguments are kept "
-                'by name: leave out the "/"'
+                f"{task}: parameter `{each.name}` is positional-only, but arguments are stored by "
+                'name: remove the "/"'
             )
 
 
@@ -155,12 +155,12 @@ _LONG_NUMBER = re.compile(rb"\d{19}")
 _AT = re.compile(r"(.*?)(?: - at `\$\.?(.*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field (`.*`)")
 _WRITTEN: Final = {
-    "Invalid RFC3339 encoded date": "a date is written as 2026-03-05",
-    "Invalid RFC3339 encoded datetime": "a moment is written as 2026-03-05T09:00:00Z",
-    "Invalid RFC3339 encoded time": "a time is written as 09:00:00",
-    "Invalid ISO8601 duration": "a length of time is written as PT1H30M",
-    "Invalid UUID": "a UUID is written as 123e4567-e89b-12d3-a456-426614174000",
-    "Invalid decimal string": "a decimal number is written as 12.50",
+    "Invalid RFC3339 encoded date": "write a date as 2026-03-05",
+    "Invalid RFC3339 encoded datetime": "write a time with its offset as 2026-03-05T09:00:00Z",
+    "Invalid RFC3339 encoded time": "write a time of day as 09:00:00",
+    "Invalid ISO8601 duration": "write a duration as PT1H30M",
+    "Invalid UUID": "write a UUID as 123e4567-e89b-12d3-a456-426614174000",
+    "Invalid decimal string": "write a decimal number as 12.50",
 }
 _MISSING = re.compile(r"Object missing required field (`.*`)")
 
@@ -216,7 +216,7 @@ def unwritable(task: str, given: Mapping[str, object], error: Exception) -> Payl
         except RecursionError:
             return _at(task, name, f"nested more than {DEEPEST} levels deep")
         except UnicodeEncodeError:
-            return _at(task, name, "it holds a lone surrogate, which is no text")
+            return _at(task, name, "the text contains a lone surrogate, which is not valid Unicode")
         except Exception as found:  # noqa: BLE001 - any error of a codec goes into the message
             return _at(task, name, str(found) or type(found).__name__)
     return PayloadError(f"{task}: {error}")
@@ -229,7 +229,7 @@ def changed(parameters: Parameters, text: str, error: Exception) -> SignatureCha
         why = _UNKNOWN.sub(r"it has no parameter \1", why)
         why = _MISSING.sub(r"the job has no \1", why)
     spoken = in_python(why) if where is None else f"argument `{where}`: {in_python(why)}"
-    return SignatureChanged(f"the job has {_shown(text)}, the task is {parameters}: {spoken}")
+    return SignatureChanged(f"the job has {_shown(text)}, but the task is {parameters}: {spoken}")
 
 
 def in_python(why: str) -> str:

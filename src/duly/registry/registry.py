@@ -96,7 +96,7 @@ class Registry:
     def get(self, name: str) -> Definition:
         found = self._definitions.get(name)
         if found is None:
-            raise NotFound(f'no task is called "{name}"{self._instead(name)}')
+            raise NotFound(f'there is no task "{name}"{self._instead(name)}')
         return found
 
     def __contains__(self, name: object) -> bool:
@@ -216,16 +216,15 @@ class Registry:
             return None
         if name not in self:
             raise NotFound(
-                f'{definition.name}: {what}="{name}", and no task is called that'
-                f"{self._instead(name)}"
+                f'{definition.name}: {what}="{name}": there is no such task{self._instead(name)}'
             )
         known = self.get(name)
         try:
             known.signature.encode((_SOME_JOB,), {})
         except PayloadError as error:
             raise InvalidValue(
-                f"{definition.name}: {what}: {known.name} is called with the number of the job "
-                f"that ended, def {known.name}(job_id: int): {error}"
+                f"{definition.name}: {what}: {known.name} is called with the id of the job that "
+                f"ended, def {known.name}(job_id: int): {error}"
             ) from None
         return Callback(
             task=known.name,
@@ -239,8 +238,8 @@ class Registry:
         known, owner = self._limits.get(limit.name, (limit, definition))
         if known != limit and not _is_again(owner, definition):
             raise InvalidValue(
-                f"{limit} of {definition.name} ({definition.where}) is {known} for {owner.name} "
-                f"({owner.where}): one name is one limit, so give both the same numbers"
+                f"{limit} of {definition.name} ({definition.where}) differs from {known} of "
+                f"{owner.name} ({owner.where}): limits with one name must have the same numbers"
             )
 
     def _instead(self, name: str) -> str:
@@ -248,7 +247,7 @@ class Registry:
         if near:
             return f'; did you mean "{near[0]}"?'
         known = ", ".join(sorted(self._definitions)[:10])
-        return f"; there is {known}" if known else "; no task is declared at all"
+        return f"; known tasks: {known}" if known else "; no task is declared"
 
 
 def _is_again(known: Definition, definition: Definition) -> bool:
@@ -262,8 +261,8 @@ def _is_again(known: Definition, definition: Definition) -> bool:
 
 def _two_with_one_name(name: str, known: Definition, definition: Definition) -> str:
     return (
-        f'two tasks are called "{name}": {known.name} in {known.where} and {definition.name} in '
-        f'{definition.where}; give one of them another name: name="…"'
+        f'two tasks are named "{name}": {known.name} in {known.where} and {definition.name} in '
+        f'{definition.where}; rename one of them with name="…"'
     )
 
 
@@ -278,8 +277,8 @@ def _lanes(definition: Definition, values: Mapping[str, object]) -> tuple[Lane, 
         other = lanes.setdefault(lane.name, lane)
         if (other.concurrency, other.rate) != (lane.concurrency, lane.rate):
             raise InvalidValue(
-                f'{definition.name}: its limits "{other.template}" and "{lane.template}" are both '
-                f'"{lane.name}" for these arguments, and have different numbers'
+                f'{definition.name}: its limits "{other.template}" and "{lane.template}" both '
+                f'become "{lane.name}" for these arguments, but have different numbers'
             )
     return tuple(lanes.values())
 

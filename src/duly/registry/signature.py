@@ -182,7 +182,7 @@ class Signature:
         try:
             data = ENCODER.encode(value)
         except Exception as error:  # noqa: BLE001 - codecs and properties of others run here
-            raise PayloadError(f"{self.task}: its result cannot be kept: {error}") from None
+            raise PayloadError(f"{self.task}: its result cannot be stored: {error}") from None
         try:
             check_storable(data, value, what="result", longest=LONGEST_RESULT)
         except PayloadError as error:
@@ -196,7 +196,7 @@ class Signature:
             return types.result.decode(text)
         except msgspec.DecodeError as error:
             raise PayloadError(
-                f"{self.task}: its result is not what the function says it gives: "
+                f"{self.task}: its result does not match the return annotation: "
                 f"{in_python(str(error))}"
             ) from None
 
@@ -207,8 +207,8 @@ class Signature:
                 self._types_if_known = self._read_types()
             except NameError as error:
                 raise InvalidValue(
-                    f"{self.task}: an annotation cannot be read: {error}; define it at the top of "
-                    "a module, and import it outside of `if TYPE_CHECKING`"
+                    f"{self.task}: an annotation cannot be resolved: {error}; define the type at "
+                    "the top of a module, and import it outside of `if TYPE_CHECKING`"
                 ) from None
         return self._types_if_known
 

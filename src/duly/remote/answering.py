@@ -59,11 +59,11 @@ def greeting() -> bytes:
 def permit(user: User, role: Role, *, what: str) -> None:
     """Raise ``NotAllowed`` if the user lacks the role, or is bound to one tenant."""
     if not user.may(role):
-        raise NotAllowed(f"{what} needs the role {role}, and {user.name} has the role {user.role}")
+        raise NotAllowed(f"{what} needs the role {role}, but {user.name} has the role {user.role}")
     if user.tenant is not None:
         raise NotAllowed(
-            f"{user.name} may use what belongs to the tenant {user.tenant}, and commands see "
-            "everything: they take a token without --tenant"
+            f"{user.name} may only use the tenant {user.tenant}, but commands see every tenant: "
+            "use a token that was created without --tenant"
         )
 
 
@@ -71,7 +71,7 @@ def _read(call: RemoteCall, body: bytes) -> dict[str, Any]:
     said = _object(body)
     what = f"{call.noun}.{call.verb}"
     if unknown := said.keys() - call.parameters.keys():
-        raise InvalidValue(f"{what}: {', '.join(sorted(unknown))}: there is no such argument")
+        raise InvalidValue(f"{what}: {', '.join(sorted(unknown))}: no such argument")
     if missing := call.required - said.keys():
         raise InvalidValue(f"{what}: {', '.join(sorted(missing))}: missing")
     with Budget():  # one for all that is said
@@ -87,21 +87,21 @@ def _check_number(name: str, value: object) -> None:
         for one in value:
             _check_number(name, one)
     if name in _COUNTS and isinstance(value, int) and not 0 <= value <= MOST_ROWS:
-        raise InvalidValue(f"{name}={value}: from 0 to {MOST_ROWS:,} at once")
+        raise InvalidValue(f"{name}={value}: expected 0 to {MOST_ROWS:,}")
     below = timedelta() if isinstance(value, timedelta) else 0
     if isinstance(value, int | timedelta) and value < below:  # type: ignore[operator]
-        raise InvalidValue(f"{name}={value}: not below 0")
+        raise InvalidValue(f"{name}={value}: must not be negative")
 
 
 def _object(body: bytes) -> dict[str, Any]:
     if len(body) > LARGEST:
-        raise PayloadError(f"{len(body):,} bytes, and at most {LARGEST:,} are read")
+        raise PayloadError(f"{len(body):,} bytes: the maximum is {LARGEST:,}")
     try:
         found = msgspec.json.decode(body or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidValue(f"the body is not valid JSON: {error}") from None
     if not isinstance(found, dict):
-        raise InvalidValue("the body is a JSON object: the arguments by their names")
+        raise InvalidValue("the body must be a JSON object with the arguments by name")
     return found
 
 
@@ -117,7 +117,7 @@ def _signed(call: RemoteCall, words: dict[str, Any], who: str) -> dict[str, Any]
 async def _edit(store: Store, *, name: str, seen: StoredSchedule, plan: Plan) -> StoredSchedule:
     def change(found: Plan) -> Plan:
         if found != seen.plan:
-            raise WrongState(f'the schedule "{name}" was changed by somebody else meanwhile')
+            raise WrongState(f'the schedule "{name}" was changed by somebody else in the meantime')
         return plan
 
     return await store.schedules.edit(name, change)

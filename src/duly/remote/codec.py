@@ -128,7 +128,7 @@ def writer(kind: Any, *, hiding: bool = False) -> Write:  # noqa: ANN401, C901, 
         case "record":
             return _write_record(kind, hiding=hiding)
         case _:
-            raise NotImplementedError(f"{kind!r} has no form as JSON")
+            raise NotImplementedError(f"{kind!r} cannot be written as JSON")
 
 
 def _as_it_is(value: Any) -> Any:  # noqa: ANN401
@@ -221,7 +221,7 @@ def reader(kind: Any, *, trusting: bool = False) -> Read:  # noqa: ANN401, C901,
             # A schedule that a client has seen is compared with the stored one and never written.
             return _read_record(kind, trusting=trusting or kind is StoredSchedule)
         case _:
-            raise NotImplementedError(f"{kind!r} has no form as JSON")
+            raise NotImplementedError(f"{kind!r} cannot be written as JSON")
 
 
 def _maker(origin: Any) -> Callable[[list[Any]], Any]:  # noqa: ANN401
@@ -349,8 +349,8 @@ def _read_record(kind: Any, *, trusting: bool) -> Read:  # noqa: ANN401
             raise InvalidValue(f"{where}: {', '.join(sorted(missing))} is missing")
         if not trusting and (unknown := value.keys() - readers.keys()):
             raise InvalidValue(
-                f"{where}: {', '.join(sorted(unknown))}: not known here; who asks has another "
-                "version of duly than who is asked"
+                f"{where}: {', '.join(sorted(unknown))}: unknown field; client and server run "
+                "different versions of duly"
             )
         found = {
             name: readers[name](one, f"{where}.{name}")

@@ -36,8 +36,8 @@ def read_token(file: str | None, *, place: str) -> RemoteToken:
     """Return the first line of a file that only its owner may read."""
     if not file:
         raise InvalidValue(
-            f"{place} asks for a token: say --token-file FILE, DULY_TOKEN_FILE=FILE, or "
-            f'token_file = "FILE" in duly.toml; an admin makes one: {MAKE_ONE}'
+            f"{place} needs a token: use --token-file FILE, DULY_TOKEN_FILE=FILE, or "
+            f'token_file = "FILE" in duly.toml; an admin creates one: {MAKE_ONE}'
         )
     try:
         return RemoteToken(file, _checked(file, _first_line(file)))
@@ -57,7 +57,7 @@ def _checked(file: str, line: bytes) -> str:
     if not secret:
         raise InvalidValue(f"the token file {file} is empty: its first line is the token's secret")
     if not secret.isascii() or not secret.decode().isprintable() or b" " in secret:
-        raise InvalidValue(f"the first line of {file} is no token, which is one word")
+        raise InvalidValue(f"the first line of {file} is not a token, which is a single word")
     return secret.decode()
 
 
@@ -154,8 +154,8 @@ class ServerConnection:
         if len(body) > LARGEST:
             connection.close()
             raise InvalidValue(
-                f"{self.place}: an answer of more than {LARGEST // 2**20} MB; ask for less, as by "
-                "--limit"
+                f"{self.place}: a response of more than {LARGEST // 2**20} MB; ask for less, "
+                "for example with --limit"
             )
         kind = found.headers.get_content_type()
         location = found.headers.get("Location", "")

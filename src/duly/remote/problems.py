@@ -19,23 +19,23 @@ _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _OTHER = 400
 # The most specific class first: an error gets the slug of the first class that matches.
 _KINDS: Final[Mapping[type[DulyError], tuple[int, str]]] = {
-    errors.NotSignedIn: (401, "It is not known who asks"),
-    errors.NotAllowed: (403, "Who asks may not do this"),
-    errors.NotFound: (404, "There is no such thing"),
-    errors.ScheduleExists: (409, "There is a schedule of that name"),
-    errors.KeyTaken: (409, "An unfinished job holds the key"),
-    errors.WrongState: (409, "This cannot follow the state it is in"),
-    errors.SignatureChanged: (409, "The arguments do not fit the task any more"),
+    errors.NotSignedIn: (401, "Authentication required"),
+    errors.NotAllowed: (403, "Not permitted"),
+    errors.NotFound: (404, "Not found"),
+    errors.ScheduleExists: (409, "The schedule exists already"),
+    errors.KeyTaken: (409, "An unfinished job has the key"),
+    errors.WrongState: (409, "Not possible in this state"),
+    errors.SignatureChanged: (409, "The arguments do not match the task any more"),
     errors.ZoneMissing: (422, "A time zone is missing"),
-    errors.RuleError: (422, "A rule cannot be read"),
+    errors.RuleError: (422, "Invalid rule"),
     errors.PayloadError: (422, "Not plain JSON, or too large"),
-    errors.InvalidValue: (422, "A value cannot be kept"),
-    errors.OutcomeUnknown: (503, "It may have been done"),
-    errors.Busy: (503, "Somebody else holds it"),
-    errors.StoreUnavailable: (503, "The store did not answer"),
-    errors.SchemaMismatch: (503, "The tables are of another version"),
-    errors.JobFailed: (_OTHER, "The job did not end well"),
-    DulyError: (_OTHER, "That cannot be done"),
+    errors.InvalidValue: (422, "Invalid value"),
+    errors.OutcomeUnknown: (503, "The change may have been made"),
+    errors.Busy: (503, "Locked by another transaction"),
+    errors.StoreUnavailable: (503, "The database did not answer"),
+    errors.SchemaMismatch: (503, "The schema has another version"),
+    errors.JobFailed: (_OTHER, "The job did not succeed"),
+    DulyError: (_OTHER, "Not possible"),
 }
 
 

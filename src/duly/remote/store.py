@@ -109,7 +109,7 @@ class RemoteStore(Store):
             return reader(call.answers, trusting=True)(self._decoded(reply), "the answer")
         except InvalidValue as error:
             raise StoreUnavailable(
-                f"{self.place} runs another version of duly, and its answer was not understood: "
+                f"{self.place} runs another version of duly, and its response was not understood: "
                 f"{call.noun}.{call.verb}: {error}"
             ) from None
 
@@ -143,8 +143,8 @@ class RemoteStore(Store):
             )
         if _REDIRECTS <= reply.status < _BAD:
             raise StoreUnavailable(
-                f"{self.place} redirects, and the token is sent to no other server; if you trust "
-                f"that one, give its address: {reply.location.removesuffix(PATH)}"
+                f"{self.place} redirects, and the token is not sent to another server; if you "
+                f"trust that server, give its address: {reply.location.removesuffix(PATH)}"
             )
         raise StoreUnavailable(
             f"{self.place} is not a duly server, or it is unhealthy (HTTP {reply.status})"
@@ -203,7 +203,7 @@ def _body(call: RemoteCall, words: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(plain)
     except UnicodeEncodeError:
-        raise InvalidValue("what was typed is no text: it holds letters that are none") from None
+        raise InvalidValue("the input is not valid text: it contains a lone surrogate") from None
 
 
 def _told(problem: object) -> DulyError | None:

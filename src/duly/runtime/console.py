@@ -73,8 +73,11 @@ def _distrusted(event: events.ClockDistrusted) -> str:
     how = "forward" if event.jump > timedelta(0) else "back"
     jumped = f"the database's clock was set {how} by {about(abs(event.jump))}"
     if abs(event.jump) <= ORDINARY.tolerance:
-        return f"{jumped}: no job is taken from a silent worker until that is a lease ago"
-    return f"{jumped}: nothing is fired, made ready or deleted until it has gone steadily again"
+        return (
+            f"{jumped}: jobs of silent workers are not taken back until a full lease has passed "
+            "since"
+        )
+    return f"{jumped}: nothing is fired, made ready or deleted until the clock is stable again"
 
 
 def _fenced(event: events.WorkerFenced) -> str | None:
@@ -87,8 +90,8 @@ def _fenced(event: events.WorkerFenced) -> str | None:
 def _unfenced(event: events.FencingFailed) -> str:
     numbers = ", ".join(map(str, event.jobs[:MOST_NAMED]))
     return (
-        f"{job_count(len(event.jobs))} cannot be stopped though the lease is over ({numbers}): "
-        f"{_THEN[event.then]}"
+        f"{job_count(len(event.jobs))} cannot be stopped although the lease has expired "
+        f"({numbers}): {_THEN[event.then]}"
     )
 
 
@@ -96,26 +99,30 @@ def _held(event: events.InterpreterHeld) -> str:
     named = [f"job {job} {task}" for job, task in event.jobs[:MOST_NAMED]]
     return (
         f"{' or '.join(named) or 'something'} held the interpreter (the GIL) for "
-        f"{event.seconds:.0f} s: nothing else ran here, and the lease was not renewed; such a task "
-        'needs executor="process"'
+        f"{event.seconds:.0f} s: nothing else ran in this process, and the lease was not renewed; "
+        'such a task needs executor="process"'
     )
 
 
 _THEN: Final = {
-    "stay": "they may run twice, here and elsewhere",
+    "stay": "they may run twice, here and on another worker",
     "end": "this process ends",
-    "restart": "this process starts anew",
+    "restart": "this process restarts",
 }
 
 
 def _taken_back(event: events.JobsTakenBack) -> str:
-    poisoned = f"; {event.poisoned} of them failed for it" if event.poisoned else ""
-    return f"took {job_count(event.count)} back from workers that are gone{poisoned}"
+    poisoned = (
+        (f"; {event.poisoned} of them failed, because they crashed their worker too often")
+        if event.poisoned
+        else ""
+    )
+    return f"took {job_count(event.count)} back from dead workers{poisoned}"
 
 
 def _not_started(event: events.ChildNotStarted) -> str:
     said = event.output.strip()
-    return f"no child could be started for {event.target}: {event.reason}" + (
+    return f"no child process could be started for {event.target}: {event.reason}" + (
         f"\n{said}" if said else ""
     )
 
@@ -127,7 +134,10 @@ def _declared(event: events.SchedulesDeclared) -> str | None:
         _named("renamed", [f"{old} to {new}" for old, new in event.renamed]),
         _named("paused, no longer declared:", event.paused),
         _named("resumed", event.resumed),
-        *(f"{name}: {', '.join(what)} edited by hand stays" for name, what in event.drift.items()),
+        *(
+            f"{name}: {', '.join(what)} edited by hand and kept"
+            for name, what in event.drift.items()
+        ),
         *(f"{name} not written: {why}" for name, why in event.refused.items()),
     ]
     said = "; ".join(filter(None, parts))
@@ -155,51 +165,52 @@ def _ended(event: events.JobEnded) -> str:
 
 _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     events.TickFailed: lambda e: f"{e.service}: {type(e.error).__name__}: {e.error}",
-    events.StoreLost: lambda e: (
-        f"the store does not answer ({e.service}): {e.error}; trying until it does"
+    events.StoreLost: lambda e: f"the database does not answer ({e.service}): {e.error}; retrying",
+    events.StoreRecovered: lambda e: f"the database answers again, after {_rounded(e.after)}",
+    events.TickStalled: lambda e: (
+        f"{e.service}: not finished after {show_duration(e.after)}; trying again"
     ),
-    events.StoreRecovered: lambda e: f"the store answers again, after {_rounded(e.after)}",
-    events.TickStalled: lambda e: f"{e.service}: no end after {show_duration(e.after)}; tried anew",
-    events.ServiceRestarted: lambda e: f"{e.service}: left behind, and started anew",
+    events.ServiceRestarted: lambda e: f"{e.service}: did not respond and was restarted",
     events.ClockDistrusted: _distrusted,
-    events.ClockTrusted: lambda _: "the database's clock goes steadily again: firing goes on",
+    events.ClockTrusted: lambda _: "the database's clock is stable again: firing continues",
     events.SchedulesDeclared: _declared,
     events.DeclarationSuperseded: lambda e: (
-        f"this node runs older schedules of {e.app} than another; not applied"
+        f"this node has older schedules of {e.app} than another node; they were not applied"
     ),
     events.DeclaredSchedulesRemoved: lambda e: (
         f"declared in {e.app} and {_named('removed by hand:', e.names)}; "
         f"to bring it back: duly schedules take-back {quote(e.names[0])}"
     ),
-    events.ScheduleFaulted: lambda e: f'schedule "{e.name}" stands still: {e.reason}',
+    events.ScheduleFaulted: lambda e: f'schedule "{e.name}" cannot be fired: {e.reason}',
     events.JobsTakenBack: _taken_back,
-    events.WorkerRegistered: lambda e: f"worker {e.name} is number {e.worker}",
+    events.WorkerRegistered: lambda e: f"worker {e.name} registered as number {e.worker}",
     events.WorkerFenced: _fenced,
     events.FencingFailed: _unfenced,
     events.StopOverdue: lambda e: (
         f"not finished within {show_duration(e.after)}: stopping {job_count(e.jobs)}; another "
-        "worker runs what was stopped again"
+        "worker runs the stopped jobs again"
     ),
-    events.WorkerDied: lambda e: f"worker {e.name} ({e.worker}) of this machine is gone",
+    events.WorkerDied: lambda e: f"worker {e.name} ({e.worker}) on this machine has died",
     events.InterpreterHeld: _held,
-    events.LoopStalled: lambda e: f"the event loop has not turned for {e.seconds:.0f} s",
-    events.WriteRefused: lambda e: f"refused: job {e.job} is not this worker's any more",
+    events.LoopStalled: lambda e: f"the event loop has been blocked for {e.seconds:.0f} s",
+    events.WriteRefused: lambda e: f"write refused: this worker does not hold job {e.job} any more",
     events.TimeoutIgnored: lambda e: (
-        f"job {e.job} {e.task}: still runs after {show_duration(e.after)}, in a thread, which "
+        f"job {e.job} {e.task}: still running after {show_duration(e.after)}, in a thread, which "
         "cannot be stopped"
     ),
     events.FailedAfterCompletion: lambda e: (
-        f"job {e.job} {e.task}: after it had completed in a transaction, and so in vain: {e.error}"
+        f"job {e.job} {e.task}: failed after its transaction had completed it, so it stays "
+        f"succeeded: {e.error}"
     ),
-    events.JobStuck: lambda e: f"stuck: job {e.job} {e.task} was asked to stop ({e.reason})",
-    events.SettlementFailed: lambda e: (
-        f"job {e.job}: what became of it could not be stored: {e.error}"
+    events.JobStuck: lambda e: (
+        f"stuck: job {e.job} {e.task} was asked to stop ({e.reason}) and has not"
     ),
+    events.SettlementFailed: lambda e: f"job {e.job}: its outcome could not be stored: {e.error}",
     events.ChildNotStarted: _not_started,
-    events.ProcessReplaced: lambda e: f"process {e.pid} {e.reason}; another one took its place",
+    events.ProcessReplaced: lambda e: f"process {e.pid} {e.reason}; it was replaced",
     events.AlertSent: lambda e: f"alert sent to {e.destination}: {e.title}",
     events.AlertFailed: lambda e: f"alert to {e.destination} not sent: {e.error}",
-    events.StoreOutgrown: lambda e: f"{e.reason}; finishing what runs, and stopping",
+    events.StoreOutgrown: lambda e: f"{e.reason}; finishing the running jobs, then stopping",
 }
 
 _JOBS: Final[dict[type[Any], Callable[[Any], str]]] = {

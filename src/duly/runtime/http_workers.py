@@ -81,7 +81,10 @@ class Registration:
 
     def profile(self, holder: str) -> Profile:
         if not 1 <= self.slots <= MOST_SLOTS:
-            raise InvalidValue(f"slots={self.slots}: how many jobs at once, 1 to {MOST_SLOTS:,}")
+            raise InvalidValue(
+                f"slots={self.slots}: expected the number of jobs to run at once, 1 to "
+                f"{MOST_SLOTS:,}"
+            )
         return Profile(
             name=_names("name", [self.name])[0],
             queues=_names("queues", self.queues),
@@ -95,7 +98,10 @@ class Registration:
     def length(self) -> timedelta:
         length = length_of("lease", self.lease, longest=LONGEST_LEASE)
         if length < SHORTEST_LEASE:
-            raise InvalidValue(f'lease="{self.lease}": 3s at least, or a slow answer would end it')
+            raise InvalidValue(
+                f'lease="{self.lease}": the minimum is 3s, because a slow response would let a '
+                "shorter lease expire"
+            )
         return length
 
 
@@ -157,7 +163,9 @@ class HttpWorkers:
     ) -> ClaimAnswer:
         """Return jobs to run as soon as there are any, or none after ``wait``."""
         if not 1 <= limit <= MOST_CLAIMED:
-            raise InvalidValue(f"limit={limit}: how many jobs to take, 1 to {MOST_CLAIMED}")
+            raise InvalidValue(
+                f"limit={limit}: expected the number of jobs to claim, 1 to {MOST_CLAIMED}"
+            )
         until = (
             boottime() + length_of("wait", wait, longest=LONGEST_WAIT, zero=True).total_seconds()
         )
@@ -250,7 +258,7 @@ class HttpWorkers:
                 beat = await self.store.work.renew(worker, lease, running=running)
         except TimeoutError:
             raise OutcomeUnknown(
-                f"the store did not say in time whether worker {worker} is alive: renew again"
+                f"the database did not confirm in time that worker {worker} is alive: renew again"
             ) from None
         if beat is None:
             raise self._dead(worker)
@@ -283,16 +291,16 @@ class HttpWorkers:
     def _dead(self, worker: int) -> WrongState:
         self._claims.pop(worker, None)
         return WrongState(
-            f"worker {worker} is dead, or never was one over HTTP: stop what it runs, and "
-            "register anew"
+            f"worker {worker} is dead, or was never registered over HTTP: stop its jobs, and "
+            "register again"
         )
 
     @contextmanager
     def _listening(self) -> Iterator[Waiter]:
         if len(self._waiting) >= MOST_WAITING:
             raise TooManyWaiting(
-                f"{MOST_WAITING} claims wait here already: ask again in a few seconds, or for "
-                "more jobs at once"
+                f"{MOST_WAITING} claims are waiting on this server already: ask again in a few "
+                "seconds, or ask for more jobs at once"
             )
         wake = Waiter()
         self._waiting.add(wake)
@@ -318,5 +326,5 @@ def _slots(profile: Profile, beat: Beat) -> int:
 def _names(what: str, asked: Sequence[str]) -> tuple[str, ...]:
     names = names_of(what, asked)
     if not 1 <= len(names) <= MOST_NAMES:
-        raise InvalidValue(f"{what}: {len(names):,} names, and it takes 1 to {MOST_NAMES:,}")
+        raise InvalidValue(f"{what}: {len(names):,} names: expected 1 to {MOST_NAMES:,}")
     return names

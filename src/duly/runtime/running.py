@@ -59,7 +59,7 @@ class NodeOptions:
     def __post_init__(self) -> None:
         if is_remote(self.url):
             raise InvalidValue(
-                f"a {'worker' if self.worker else 'scheduler'} needs the database itself, and "
+                f"a {('worker' if self.worker else 'scheduler')} needs the database itself, but "
                 f"{place(self.url)} is a duly server: give --store postgresql://… or a path"
             )
         if self.worker is None or self.target is not None:
@@ -67,8 +67,8 @@ class NodeOptions:
         for definition in self.registry:
             if definition.executor == "process":
                 raise InvalidValue(
-                    f'{definition.name} has executor="process", and a child could not import it: '
-                    "make the Duly() at the top of a module or script, under a name"
+                    f'{definition.name} has executor="process", but a child process could not '
+                    "import it: assign Duly() to a variable at the top of a module or script"
                 )
 
 
@@ -257,7 +257,7 @@ class Running:
 
     async def __aenter__(self) -> Self:
         if self._work is not None:
-            raise RuntimeError("this duly.running() is entered already; make another one")
+            raise RuntimeError("this duly.running() is in use already; create another one")
         self._node = self._new_node()
         await self._node.open()
         self._work = asyncio.create_task(self._node.work(), name="duly")
@@ -335,7 +335,7 @@ async def serve(node: NodeLifecycle, say: Callable[[str], None]) -> None:
         if node.load:
             limit = node.stop_timeout
             within = "" if limit is None else f" within {show_duration(limit)}"
-            say(f"finishing {job_count(node.load)}{within}; again to stop now")
+            say(f"finishing {job_count(node.load)}{within}; send the signal again to stop now")
         node.finish()
 
     for number in SIGNALS:

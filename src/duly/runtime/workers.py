@@ -55,11 +55,13 @@ class WorkerOptions:
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= MOST_SLOTS:
-            raise InvalidValue(f"concurrency={self.concurrency}: from 1 to {MOST_SLOTS}")
+            raise InvalidValue(
+                f"concurrency={self.concurrency}: expected a number from 1 to {MOST_SLOTS}"
+            )
         if not self.queues:
-            raise InvalidValue("a worker listens to one queue at least")
+            raise InvalidValue("a worker needs at least one queue")
         if not timedelta(seconds=2) <= self.lease <= timedelta(minutes=10):
-            raise InvalidValue(f"lease={self.lease}: from 2 seconds to 10 minutes")
+            raise InvalidValue(f"lease={self.lease}: expected 2 seconds to 10 minutes")
 
 
 def make_worker(
@@ -211,8 +213,8 @@ def worker_options(
     known = WorkerWords.__annotations__
     for word in [word for word in words if word not in known]:
         near = get_close_matches(word, known, n=1)
-        meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(sorted(known))}"
-        raise InvalidValue(f"a worker knows no {word}=; {meant}")
+        meant = f"did you mean {near[0]}=?" if near else f"it has {', '.join(sorted(known))}"
+        raise InvalidValue(f"a worker has no option {word}=; {meant}")
     idle, memory = words.get("max_idle"), words.get("recycle_memory")
     return WorkerOptions(
         name=words.get("name", ""),

@@ -159,7 +159,7 @@ class Names(Kind[tuple[str, ...]]):
 
     def checked(self, name: str) -> str:
         if not check_text(name, "a name"):
-            raise InvalidValue("a name is not empty")
+            raise InvalidValue("a name must not be empty")
         return name
 
     def plain(self, value: tuple[str, ...]) -> object:
@@ -248,14 +248,14 @@ def check_address(url: str) -> None:
     """Refuse a store address that would be read wrongly or would expose its password."""
     if url.startswith(_POSTGRES) and not _ADDRESS.fullmatch(url, url.index("//")):
         raise InvalidValue(
-            "a PostgreSQL store is postgresql://user:password@host:5432/database; in a user or a "
+            "a PostgreSQL database is postgresql://user:password@host:5432/database; in a user or a "
             "password, write / as %2F, @ as %40, ? as %3F, # as %23"
         )
     if url.startswith(_REMOTE):
         _check_remote(url)
     if _WORDS.match(url):
         raise InvalidValue(
-            "a PostgreSQL store is postgresql://user@host/database, and not host=… dbname=…; "
+            "a PostgreSQL database is postgresql://user@host/database, and not host=… dbname=…; "
             "for a file of such a name, say ./…"
         )
 
@@ -295,16 +295,18 @@ class StoreAddress(Location):
         path = value.removeprefix("sqlite:///") if isinstance(value, str) else ""
         scheme = _SCHEME.match(path)
         if path == ":memory:":
-            raise InvalidValue("a store in memory is another one for every process; name a file")
+            raise InvalidValue(
+                "an in-memory database would be a different one for every process; give the path of a file"
+            )
         check_address(path)
         if path.startswith((*_POSTGRES, *_REMOTE)) or (path and scheme is None):
             return path
         if scheme is None or scheme[1].lower() in ("sqlite", "file"):
-            raise InvalidValue("an SQLite store is a path, as duly.db, or sqlite:///duly.db")
+            raise InvalidValue("an SQLite database is a path, as duly.db, or sqlite:///duly.db")
         if scheme[1].lower().startswith("postgres"):
-            raise InvalidValue("a PostgreSQL store is postgresql://user@host/database")
+            raise InvalidValue("a PostgreSQL database is postgresql://user@host/database")
         raise InvalidValue(
-            f'"{scheme[1]}:" is no store; there are sqlite:///path, postgresql:// and https://'
+            f'"{scheme[1]}:" is not a database; use sqlite:///path, postgresql:// or https://'
         )
 
     def seen_from(self, value: str, folder: Path) -> str:

@@ -44,7 +44,9 @@ def create_token(wanted: NewToken, number: int, *, who: str) -> Operation[Token]
     """Store a token; a repeated call finds its own row."""
     [(now,)] = yield Ask("now")
     if wanted.expires_at is not None and to_us(wanted.expires_at) <= now:
-        raise InvalidValue(f"expires_at={wanted.expires_at}: that has passed; it is {from_us(now)}")
+        raise InvalidValue(
+            f"expires_at={wanted.expires_at} is in the past; it is {from_us(now)} now"
+        )
     values: dict[str, Value] = {
         "id": number,
         "name": wanted.name,
@@ -60,9 +62,9 @@ def create_token(wanted: NewToken, number: int, *, who: str) -> Operation[Token]
         if token.id == number:
             return token
     if not found:
-        raise WrongState("the secret of another token: a token gets one of its own")
+        raise WrongState("the secret belongs to another token: each token needs its own")
     raise WrongState(
-        f'a token "{wanted.name}" is there already: revoke it first, or choose another name'
+        f'a token "{wanted.name}" exists already: revoke it first, or choose another name'
     )
 
 
@@ -205,8 +207,7 @@ def acknowledge(matter: Matter, *, who: str, note: str) -> Operation[Acknowledge
     [(now,)] = yield Ask("now")
     if to_us(matter.until) > now:
         raise InvalidValue(
-            f"until={matter.until}: what has not happened yet cannot be acknowledged; "
-            f"it is {from_us(now)}"
+            f"until={matter.until}: the future cannot be acknowledged; it is {from_us(now)} now"
         )
     values: dict[str, Value] = {
         "subject": matter.subject,

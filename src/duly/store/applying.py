@@ -63,7 +63,7 @@ def apply(wanted: Application, editor: Editor) -> Operation[None]:
     if number == wanted.number:
         return  # a repeated call: it was written, and the answer was lost
     if sheet != wanted.expected:
-        raise WrongState(f"somebody applied {wanted.file} meanwhile: {AGAIN}")
+        raise WrongState(f"somebody applied {wanted.file} in the meantime: {AGAIN}")
     writing = _FileWriter(editor)
     # Always in the same order, so that two transactions that apply files cannot deadlock.
     for step in sorted(wanted.steps, key=_place):
@@ -166,4 +166,4 @@ def _rules() -> Operation[list[LaneRule]]:
 
 
 def _changed(kind: str, name: str) -> WrongState:
-    return WrongState(f'somebody changed {kind} "{name}" meanwhile: {AGAIN}')
+    return WrongState(f'somebody changed {kind} "{name}" in the meantime: {AGAIN}')

@@ -84,7 +84,7 @@ def _path(url: str) -> str:
     """Return the file of an SQLite store; refuse a URL that looks like something else."""
     if is_remote(url):
         raise InvalidValue(
-            f"this needs the database itself, and {place(url)} is a duly server: give --store "
+            f"this needs the database itself, but {place(url)} is a duly server: give --store "
             "postgresql://… or a path"
         )
     path = url.removeprefix("sqlite:///")
@@ -92,10 +92,10 @@ def _path(url: str) -> str:
     if path == ":memory:" or (path and scheme is None):
         return path
     if scheme is None or scheme[1].lower() in ("sqlite", "file"):
-        raise InvalidValue("an SQLite store is a path, as duly.db, or sqlite:///duly.db")
+        raise InvalidValue("an SQLite database is a path, as duly.db, or sqlite:///duly.db")
     if scheme[1].lower().startswith("postgres"):
-        raise InvalidValue("a PostgreSQL store is postgresql://user@host/database")
-    raise InvalidValue(f'"{scheme[1]}://" is no store; there are sqlite:///path and postgresql://')
+        raise InvalidValue("a PostgreSQL database is postgresql://user@host/database")
+    raise InvalidValue(f'"{scheme[1]}://" is not a database; use sqlite:///path or postgresql://')
 
 
 def place(url: str, *, folder: Path | None = None) -> str:
@@ -141,5 +141,5 @@ def _make_day(table: str, detail: str) -> Operation[None]:
     """Create the partition that a row was missing, from the server's error detail."""
     found = _KEY.search(detail)
     if found is None:
-        raise StoreUnavailable(f"{table} has no place for a row: {detail}")
+        raise StoreUnavailable(f"{table} has no partition for the row: {detail}")
     yield Ask("make_day", {"parent": table, "instant": int(found[1])})

@@ -133,7 +133,7 @@ def _readable(found: Iterable[ScheduleColumns]) -> list[StoredSchedule]:
 def get(number: int) -> Operation[StoredEvent]:
     found = yield from find([number])
     if not found:
-        raise NotFound(f"there is no event {number}; it may have been forgotten")
+        raise NotFound(f"there is no event {number}; it may have been deleted")
     return found[0]
 
 
@@ -190,7 +190,7 @@ def _read_place(text: object) -> tuple[int, int]:
     found = _PLACE.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         raise InvalidValue(
-            f"after={text!r}: this is no place among events; give what the page before gave as "
-            "its after, or nothing for the first page"
+            f"after={text!r}: not a cursor of events; pass the `after` of the previous page, or "
+            "nothing for the first page"
         )
     return int(found[1]), int(found[2])

@@ -320,13 +320,13 @@ class FlowChange:
         """Ask running jobs of steps that are not needed any more to end."""
         running = [n for n in self.course.stopping if not self.course.steps[n].is_over]
         if running:
-            asked = {**at(self.flow.id, running), "reason": f"its flow is over: {self._why}"}
+            asked = {**at(self.flow.id, running), "reason": f"its flow has ended: {self._why}"}
             yield Ask("stop_parts", asked)
             self.found.tells |= {WORKERS, JOBS}
 
     @property
     def _why(self) -> str:
-        return self.course.flow.reason or "something of it has failed"
+        return self.course.flow.reason or "a step failed"
 
     def _end(self) -> Operation[JobEnding]:
         facts = self.course.flow
@@ -338,10 +338,10 @@ class FlowChange:
         result = yield from self._result()
         yield Ask("drop_results", {"flow": self.flow.id})
         if result is not None and len(result) > LONGEST_RESULT:
-            long = f"its result is too long to be kept ({len(result):,} characters)"
+            long = f"its result is too long to be stored ({len(result):,} characters)"
             if self.flow.root == self.flow.id:
                 return JobEnding(State.SUCCEEDED, f"{done}; {long}")
-            said = f"{long}, or to be handed on: keep it elsewhere, and return a reference"
+            said = f"{long}, or to be passed on: store it elsewhere, and return a reference"
             return JobEnding(State.FAILED, said, error=said)
         return JobEnding(State.SUCCEEDED, done, result=result)
 

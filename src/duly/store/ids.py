@@ -57,9 +57,9 @@ class NumbersTaken(StoreUnavailable):
 
     def __init__(self) -> None:
         super().__init__(
-            "the numbers for new rows are in use, and nothing was written: the sequence that gives "
-            "them out is behind the tables, as after a restore that left sequences out; on "
-            "PostgreSQL: select setval('duly.id_block', (select max(id) / 1000 + 1 from duly.job))"
+            "the ids for new rows are in use, and nothing was written: the sequence is behind the "
+            "tables, as after a restore without sequences; on PostgreSQL: select "
+            "setval('duly.id_block', (select max(id) / 1000 + 1 from duly.job))"
         )
 
 

@@ -75,8 +75,8 @@ def read_cursor(text: object) -> JobCursor:
     numbers = [int(number) for number in found.groups() if number] if found else []
     if not numbers or max(numbers) > LAST:
         raise InvalidValue(
-            f"after={text!r}: this is no place among jobs; give what the page before gave as "
-            "its after, or nothing for the first page"
+            f"after={text!r}: not a cursor of jobs; pass the `after` of the previous page, or "
+            "nothing for the first page"
         )
     *ended_at, number = numbers
     return JobCursor(number, *ended_at)

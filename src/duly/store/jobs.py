@@ -100,8 +100,8 @@ def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
         [(mark, numbers)] = yield Ask("made_once", values)
         if mark != once.mark:
             raise WrongState(
-                f'idempotency key "{once.key}" was used for something else within a day: '
-                "choose another for what is asked now"
+                f'idempotency key "{once.key}" was used for another request within a day: choose '
+                "another key"
             )
         return [int(number) for number in decode(numbers)]
     answers = yield from work()
@@ -190,7 +190,7 @@ def _sorted_out(
 def get(number: int) -> Operation[StoredJob]:
     found = yield from known(number)
     if found is None:
-        raise NotFound(f"there is no job {number}; it may have ended and been forgotten")
+        raise NotFound(f"there is no job {number}; it may have ended and been deleted")
     return found
 
 
@@ -276,8 +276,8 @@ def retry(number: int, who: str) -> Operation[StoredJob]:
         raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
     if not (yield from revive([number], who)) and job.step is not None:
         raise WrongState(
-            f"job {number} is a step of flow {job.parent}, and is retried with that: when the flow "
-            "has failed, and not while it runs, or when it was cancelled"
+            f"job {number} is a step of flow {job.parent}, and can only be retried together with "
+            "it: when the flow has failed, and not while the flow runs or after it was cancelled"
         )
     return (yield from get(number))
 

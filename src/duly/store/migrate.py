@@ -51,8 +51,8 @@ class Schema:
         if self.minimum <= known:
             return None
         return (
-            f"the database is too new for this duly: it needs one that knows migration "
-            f"{self.minimum}, and this one knows {known}; upgrade duly here"
+            "the database is too new for this version of duly: it needs one that knows migration "
+            f"{self.minimum}, but this one knows {known}; upgrade duly on this machine"
         )
 
     @property
@@ -64,8 +64,8 @@ class Schema:
             return NO_TABLES
         if self.missing:
             return (
-                f"the database is older than this duly ({_named(self.missing)} missing):"
-                " run duly db migrate"
+                f"the database is older than this version of duly ({_named(self.missing)} "
+                "missing): run duly db migrate"
             )
         return None
 
@@ -77,7 +77,10 @@ class Schema:
         """
         if not self.unknown:
             return None
-        return f"a newer duly has changed the database ({_named(self.unknown)} unknown to this one)"
+        return (
+            f"a newer version of duly has changed the database ({_named(self.unknown)} unknown to "
+            "this one)"
+        )
 
 
 def migrations(dialect: Dialect) -> list[Migration]:
@@ -116,8 +119,8 @@ async def _applied(database: Database, migration: Migration) -> bool:
     except Exception as error:
         said = " ".join(str(error).split())
         raise SchemaMismatch(
-            f"migration {migration.number} ({migration.name}) could not be applied, and nothing of "
-            f"it was kept: {said}. The tables and the record of migrations do not fit together"
+            f"migration {migration.number} ({migration.name}) could not be applied, and was "
+            f"rolled back: {said}. The tables do not match the record of migrations"
         ) from error
 
 

@@ -217,7 +217,7 @@ def _unless_called_off(one: Reaction, last: LastWords) -> Reaction:
     why = called_off(one, last)
     if why is None:
         return one
-    said = f"{happened(one.event)} was called off by {happened(why)}"
+    said = f"{happened(one.event)} was cancelled by {happened(why)}"
     return skipped(one.event, one.schedule, Cause.WITHDRAWN, said)
 
 
@@ -291,7 +291,7 @@ class _Work:
             yield from self.start(fresh)
 
     def _leave_alone(self, one: NumberedStart) -> None:
-        said = f'the key "{one.call.key}" stands for a job of another tenant'
+        said = f'the key "{one.call.key}" belongs to a job of another tenant'
         row = one.revised(one.job_id, said, Outcome.SKIPPED)
         self.revise(row._replace(cause=Cause.REFUSED, job_id=None))
         self.done.skipped += 1
@@ -299,7 +299,7 @@ class _Work:
     def _stand_back(self, one: NumberedStart, holder: Holder) -> None:
         """Merge a start into the job of a newer event, which stays as it is."""
         number = holder.event[1] if holder.event else 0
-        said = f"merged: event {number} came later under the same key, and was seen first"
+        said = f"merged: event {number} came later with the same key, and was processed first"
         self.revise(one.revised(holder.id, said, Outcome.MERGED))
 
     def _move(
@@ -314,7 +314,7 @@ class _Work:
             mine = rows.packed(one.values(holder.id) for one, holder in done)
             yield Ask("adopt_jobs", {"rows": mine})
         for one, holder in done:
-            said = f"merged into the reaction to {happened(one.start.event)}, under the same key"
+            said = f"merged into the reaction to {happened(one.start.event)}, with the same key"
             self.revise(*holder.revised(Outcome.MERGED, said), one.revised(holder.id))
             self._count(one, holder.id)
         return [one for one, holder in moving if holder.id not in moved]
@@ -323,7 +323,7 @@ class _Work:
         """Cancel a waiting job; not one that has begun, nor one that no event started."""
         if not holder.is_called_off_by(one.event):
             return
-        said = f"called off by {happened(one.event)}"
+        said = f"cancelled by {happened(one.event)}"
         peeked = yield Ask("peek_jobs", {"ids": [holder.id]})
         ending = JobEnding(State.CANCELLED, said)
         ended = yield from end({holder.id: ending}, peeked, ids=self.ids)

@@ -61,8 +61,8 @@ def foresee(request: ReplayRequest) -> Operation[ReplayBatch]:
     found, _ = yield from _next(schedule, request, request.beginning, limit=MOST_REPLAYED + 1)
     if len(found) > MOST_REPLAYED:
         raise InvalidValue(
-            f"more than {MOST_REPLAYED:,} events, and so many at most are replayed at once: "
-            "choose a shorter stretch"
+            f"more than {MOST_REPLAYED:,} events, which is the maximum for one replay: choose a "
+            "shorter period"
         )
     decided = [reaction(one, schedule, from_us(instant), replayed=True) for one in found]
     starts = sum(isinstance(one, StartJob) for one in decided)
@@ -96,10 +96,10 @@ def _timing(schedule: StoredSchedule) -> On:
     timing, name = schedule.plan.reaction, schedule.plan.name
     if timing is None:
         raise WrongState(
-            f'"{name}" is due by the clock, "{schedule.plan.rule}": what it missed is backfilled'
+            f'"{name}" is due by the clock, "{schedule.plan.rule}": use a backfill for missed runs'
         )
     if schedule.pause is not None:
-        raise WrongState(f'"{name}" is paused: resume it first, and replay then')
+        raise WrongState(f'"{name}" is paused: resume it first, then replay')
     return timing
 
 
@@ -129,7 +129,7 @@ def _narrower(own: str, asked: str) -> str:
         return asked
     if asked.endswith("*") and matches(asked, own.removesuffix("*")):
         return own
-    raise InvalidValue(f'pattern="{asked}": the schedule reacts to "{own}", and never to that')
+    raise InvalidValue(f'pattern="{asked}": the schedule reacts to "{own}", which never matches it')
 
 
 def _said(request: ReplayRequest, schedule: StoredSchedule) -> str:

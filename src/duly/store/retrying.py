@@ -148,5 +148,7 @@ def checked(first: int | None) -> int:
     if first is None:
         return MOST
     if type(first) is not int or first < 0:
-        raise InvalidValue(f"first={first!r}: a whole number from 0, or None for all that match")
+        raise InvalidValue(
+            f"first={first!r}: expected a whole number from 0, or None for all matching jobs"
+        )
     return first

@@ -71,8 +71,8 @@ def held(name: str, editor: Editor) -> Operation[tuple[ScheduleColumns, StoredSc
         portions += 1
         if portions > MOST_PORTIONS:
             raise WrongState(
-                f'"{name}" was rewound, and the moments since are still being gone through: '
-                "try again in a minute"
+                f'"{name}" was rewound, and the runs since then are still being decided: try '
+                "again in a minute"
             )
         firings, faults = yield from ledger.decided([row], editor.decide, now)
         yield from ledger.write(firings, faults, zone_data=zone_data_version(), ids=editor.ids)

@@ -67,7 +67,8 @@ def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[StoredS
     if taken:
         names = ", ".join(f'"{name}"' for name in taken[:5])
         raise ScheduleExists(
-            f"{names}: there already. A name is a schedule's identity: edit it, or choose another"
+            f"{names}: exists already. A schedule is identified by its name: edit it, or choose "
+            "another name"
         )
     return [rows.schedule(there[plan.name]) for plan in plans]
 
@@ -90,7 +91,9 @@ def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation
     row, schedule, now = yield from held(name, editor)
     plan = change(schedule.plan)
     if plan.name != name:
-        raise InvalidValue(f'"{name}" cannot become "{plan.name}": a name is its identity')
+        raise InvalidValue(
+            f'"{name}" cannot become "{plan.name}": a schedule is identified by its name'
+        )
     runs = 0 if schedule.plan.policies.max_runs is None else schedule.runs
     ends, goes_on = runs_left(plan, runs) == 0, schedule.runs_left != 0
     retimed = _timing(plan) != _timing(schedule.plan) or not (ends or goes_on)
@@ -168,7 +171,7 @@ def _difference(old: Plan, new: Plan) -> str:
     changed = [
         f"{key}: {told[key]} → {tells[key]}"
         if told[key] != tells[key]
-        else f"{key}: changed in what is hidden here"
+        else f"{key}: changed in a hidden part"
         for key in before
         if before[key] != after[key]
     ]
@@ -187,12 +190,12 @@ def pause(name: str, wanted: Pause, editor: Editor) -> Operation[StoredSchedule]
         wanted = replace(wanted, since=now)
     if wanted.catch_up and schedule.plan.reaction is not None:
         raise InvalidValue(
-            f'catch_up=True: "{name}" reacts to events; what happens in the pause is in its '
-            "history, and nothing is made up for: leave it out"
+            f'catch_up=True: "{name}" reacts to events, and events during a pause are not caught '
+            "up: leave it out"
         )
     if wanted.until is not None and wanted.until <= now:
         until, it_is = (shown_whole(moment, schedule.plan) for moment in (wanted.until, now))
-        raise InvalidValue(f"until={until}: that has passed; it is {it_is}")
+        raise InvalidValue(f"until={until} is in the past; it is {it_is} now")
     values = values_of(row) | {
         "pause": rows.pause_text(wanted),
         "next_at": rows.instant(wanted.until),
@@ -219,7 +222,7 @@ def resume(name: str, editor: Editor) -> Operation[StoredSchedule]:
 
 def check_skipped(count: int) -> None:
     if not 1 <= count <= MOST_SKIPPED:
-        raise InvalidValue(f"count={count}: from 1 to {MOST_SKIPPED} moments can be skipped ahead")
+        raise InvalidValue(f"count={count}: 1 to {MOST_SKIPPED} upcoming runs can be skipped")
 
 
 def skip_next(name: str, numbers: Sequence[int], editor: Editor) -> Operation[list[datetime]]:
@@ -274,12 +277,14 @@ def rewind(name: str, to: datetime, editor: Editor) -> Operation[StoredSchedule]
     row, schedule, now = yield from held(name, editor)
     spaced = isinstance(schedule.plan.kept, Spaced)
     if spaced and schedule.cursor <= now:
-        raise WrongState(f'"{name}" has a fixed delay, and no moments to go back to')
+        raise WrongState(f'"{name}" has a fixed delay, and no scheduled runs to go back to')
     if schedule.plan.reaction is not None:
-        raise WrongState(f'"{name}" reacts to events, and has no moments to go back to')
+        raise WrongState(f'"{name}" reacts to events, and has no scheduled runs to go back to')
     if to > max(now, schedule.cursor):
         wanted, cursor = (shown_whole(one, schedule.plan) for one in (to, schedule.cursor))
-        raise InvalidValue(f"to={wanted}: a rewind goes back, and the cursor is at {cursor}")
+        raise InvalidValue(
+            f"to={wanted}: a rewind goes back in time, and the cursor is at {cursor}"
+        )
     moment = min(to, now, schedule.cursor)
     until = max(to_us(max(schedule.cursor, now)), row.settled_until or 0)
     next_at = schedule.pause.until if schedule.pause else _next_after(schedule, moment, now)
@@ -325,8 +330,8 @@ def run(name: str, series: int, editor: Editor) -> Operation[StoredFire]:
     row, schedule, now = yield from held(name, editor)
     if (reaction := schedule.plan.reaction) is not None:
         raise WrongState(
-            f'"{name}" reacts to events, and takes its arguments from them: emit '
-            f"{reaction.pattern}, or enqueue {schedule.plan.task} itself"
+            f'"{name}" takes its arguments from events: emit {reaction.pattern}, or enqueue '
+            f"{schedule.plan.task} itself"
         )
     # A call is repeated at once, or never: what it wrote is among the newest.
     since = to_us(now) - LATELY
@@ -413,7 +418,7 @@ def _recomputed(
     }
     if next_at == schedule.next_at:
         return values, None
-    said = f"the next moment moved from {schedule.next_at} to {next_at} by zone data {version}"
+    said = f"the next run moved from {schedule.next_at} to {next_at} because of zone data {version}"
     who = "zone data"
     return values, {
         "schedule_id": schedule.id,

@@ -108,7 +108,7 @@ class Transactions:
             loop = asyncio.get_running_loop()
             gives_up = gives_up or loop.time() + LOOKING
             if lost > TRIES or loop.time() >= gives_up:
-                raise OutcomeUnknown(f"{unknown}; it could not be looked up since") from why
+                raise OutcomeUnknown(f"{unknown}; the outcome could not be looked up") from why
 
     def numbered(self, count: int, work: Callable[[list[int]], Operation[T]]) -> Start[T]:
         """Start ``work`` with ``count`` numbers: the same ones, however often it is run."""
@@ -173,7 +173,7 @@ class Transactions:
             found = await self.insist(lambda: reserve_many(blocks, ids.holder))
         except OutcomeUnknown as error:  # of the reservation: what it was for has not begun
             raise StoreUnavailable(
-                f"no numbers could be reserved; nothing was done: {error}"
+                f"no ids could be reserved; nothing was done: {error}"
             ) from error
         for block in found:
             ids.add(block)

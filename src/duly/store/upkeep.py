@@ -34,8 +34,8 @@ MICROSECOND = timedelta(microseconds=1)
 DAYS_AHEAD = 30
 MOST_FAULTY = 100
 EXPIRED = "not started by its deadline"
-NEVER_CAME = "what it waited for did not happen in time"
-TOO_LONG = "ran longer than it may as a whole"
+NEVER_CAME = "the event that it waited for did not happen in time"
+TOO_LONG = "ran longer than its total time limit"
 STEPS = "steps"  # what a flow waits for
 # In the sort order of the database, every name is between these two.
 FIRST, LAST = "\x01", "\U0010ffff"

@@ -285,7 +285,7 @@ class StoreProgress:
     oldest_undispatched: datetime | None
     ready: int
     running: int
-    faulty: Sequence[str] = ()  # schedules that stand still until a person repairs them
+    faulty: Sequence[str] = ()  # schedules that cannot be fired until a person repairs them
     ahead: Sequence[str] = ()  # schedules whose cursor a clock that was ahead left in the future
 
     @property
@@ -297,13 +297,13 @@ class StoreProgress:
         """Describe work that is overdue for so long that nobody can be working on it."""
         if self.oldest_unfired and self.now - self.oldest_unfired > OVERDUE:
             return (
-                f"a moment has been due since {self.oldest_unfired:%Y-%m-%d %H:%M:%S} UTC and "
-                "nobody has fired it: is a scheduler running?"
+                f"a run has been due since {self.oldest_unfired:%Y-%m-%d %H:%M:%S} UTC and has "
+                "not been fired: is a scheduler running?"
             )
         if self.oldest_undispatched and self.now - self.oldest_undispatched > OVERDUE:
             return (
                 f"a job has been due since {self.oldest_undispatched:%Y-%m-%d %H:%M:%S} UTC and "
-                "nobody has made it ready: is a scheduler running?"
+                "has not been made ready: is a scheduler running?"
             )
         return None
 

@@ -136,7 +136,7 @@ async def event_detail(store: Store, number: int, *, tenant: str | None = None) 
     check_number("event", number)
     found = await store.records.event(number)
     if tenant is not None and found.event.tenant != tenant:
-        raise NotFound(f"there is no event {number}; it may have been forgotten")
+        raise NotFound(f"there is no event {number}; it may have been deleted")
     return EventView.of(found)
 
 

@@ -52,7 +52,7 @@ async def metrics(store: Store) -> str:
             [({}, _undispatched(progress))],
         ),
         *_family(
-            "duly_faulty_schedules", "Schedules that stand still.", [({}, len(progress.faulty))]
+            "duly_faulty_schedules", "Schedules that cannot be fired.", [({}, len(progress.faulty))]
         ),
         *_family("duly_jobs", "Jobs that have not ended, up to 10,001 of a kind.", _jobs(depths)),
         *_family(

@@ -63,4 +63,4 @@ def own_filter(wanted: Filter, tenant: str | None) -> Filter:
 
 def _check_tenant(job: StoredJob, tenant: str | None) -> None:
     if tenant is not None and job.tenant != tenant:
-        raise NotFound(f"there is no job {job.id}; it may have ended and been forgotten")
+        raise NotFound(f"there is no job {job.id}; it may have ended and been deleted")

@@ -137,7 +137,7 @@ async def _answer_schedule(store: Store, name: str, at: datetime | str | None) -
     try:
         zone = schedule.plan.shown_zone
     except DulyError as error:
-        return Explanation(sentence=f"{name} stands still: {error}.")
+        return Explanation(sentence=f"{name} cannot be fired: {error}.")
     if at is None:
         return await _latest(store, schedule, now)
     asked = read_time(at, zone=zone, now=now)

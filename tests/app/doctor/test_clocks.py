@@ -75,7 +75,7 @@ async def test_a_clock_that_was_set_back_is_known_by_what_was_written(world: Wor
     world.clock.advance(-HOUR)
     finding = await checked(world, clock)
     assert finding.level == "problem"
-    assert finding.said.startswith("something was written 1 h from now")
+    assert finding.said.startswith("a row was written 1 h in the future")
 
 
 async def test_nodes_with_one_release_of_the_zone_data_agree(world: World) -> None:
@@ -93,16 +93,17 @@ async def test_a_node_with_newer_zone_data_leaves_a_trace(world: World) -> None:
     here = zone_data_version()
     assert (finding.level, finding.said) == (
         "warning",
-        f"release {here} here, and other nodes have others: {NEWER} (1 schedule)",
+        f"release {here} on this machine, but other nodes have other releases: {NEWER} (1 "
+        "schedule)",
     )
-    assert "this one too" in finding.fix
+    assert "including this one" in finding.fix
 
 
 def test_a_node_with_older_zone_data_is_named_by_its_release() -> None:
     finding = judge_zone_data({OLDER: 2, "2026a": 5}, "2026a")
     assert finding.level == "warning"
     assert finding.said.endswith(f"{OLDER} (2 schedules)")
-    assert "this one too" not in finding.fix
+    assert "including this one" not in finding.fix
 
 
 async def test_a_moment_that_nobody_fires_is_a_problem(world: World) -> None:
@@ -112,7 +113,7 @@ async def test_a_moment_that_nobody_fires_is_a_problem(world: World) -> None:
     world.wait(MINUTE + 16 * SECOND)
     finding = await checked(world, moments)
     assert finding.level == "problem"
-    assert finding.said.startswith("the oldest was due ")
+    assert finding.said.startswith("the oldest overdue run was due ")
     assert finding.said.endswith(" UTC (1 min 20 s ago) and no scheduler has fired it")
     assert "duly scheduler" in finding.fix
     await world.fire()

@@ -42,7 +42,7 @@ async def test_a_task_that_no_worker_knows_is_named(world: World) -> None:
     finding = await checked(world, tasks)
     assert (finding.level, finding.said) == (
         "problem",
-        'no worker that is running knows "send" (1 job and 1 schedule)',
+        'no running worker knows "send" (1 job and 1 schedule)',
     )
     assert "duly worker APP (running: anna)" in finding.fix
     assert finding.fix.endswith("duly jobs cancel task:send")
@@ -82,12 +82,12 @@ async def test_a_queue_that_nobody_listens_to_is_named(world: World) -> None:
 
 
 async def test_a_worker_that_was_just_heard_is_well(world: World) -> None:
-    assert (await checked(world, workers)).said == "none is running, and none has left a job behind"
+    assert (await checked(world, workers)).said == "none is running, and none has left jobs behind"
     await world.new_worker()
     finding = await checked(world, workers)
     assert (finding.level, finding.said) == (
         "ok",
-        "1 worker running, heard from lately; no job left behind",
+        "1 worker running with recent heartbeats; no job left behind",
     )
 
 
@@ -97,7 +97,7 @@ async def test_a_worker_whose_lease_is_about_to_lapse_is_worth_knowing(world: Wo
     finding = await checked(world, workers)
     assert (finding.level, finding.said) == (
         "warning",
-        "anna has been silent for 10 s, and its lease of 15 s ends in 5 s",
+        "anna has sent no heartbeat for 10 s, and its lease of 15 s expires in 5 s",
     )
     await world.store.work.renew(number, LEASE)
     assert (await checked(world, workers)).level == "ok"
@@ -114,7 +114,7 @@ async def test_jobs_of_a_dead_worker_that_nobody_takes_back_are_a_problem(world:
     finding = await checked(world, workers)
     assert (finding.level, finding.said) == (
         "problem",
-        "2 jobs held by anna, whose lease has ended, and nobody takes them back",
+        "2 jobs held by anna, whose lease has expired, and no node takes them back",
     )
     await world.take_back()
     assert "held by" not in (await checked(world, workers)).said

@@ -80,7 +80,7 @@ async def test_a_migration_that_is_missing_is_a_problem_and_a_newer_one_is_worth
         file.execute("insert into duly_migration values (999, 'future', 0, 0)")
     file.close()
     [newer] = [one for one in await examine(url) if one.check == "schema"]
-    assert (newer.level, "a newer duly" in newer.said) == ("warning", True)
+    assert (newer.level, "a newer version of duly" in newer.said) == ("warning", True)
     with sqlite3.connect(url) as file:
         file.execute("update duly_migration set minimum = 999 where number = 999")
     file.close()
@@ -103,7 +103,7 @@ async def test_a_check_that_cannot_be_made_is_a_finding(url: str) -> None:
     file.close()
     findings = {one.check: one for one in await examine(url)}
     assert findings["clock"].level == "problem"
-    assert findings["clock"].said == "could not be looked at: no such table: duly_fire"
+    assert findings["clock"].said == "could not be checked: no such table: duly_fire"
     assert findings["workers"].level == "ok"
 
 

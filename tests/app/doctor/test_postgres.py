@@ -97,7 +97,7 @@ async def test_a_database_that_is_set_to_be_read_only_is_a_problem(postgres_url:
     execute(postgres_url, f'alter database "{name}" set default_transaction_read_only = on')
     finding = await found(postgres_url, "writing")
     assert finding.level == "problem"
-    assert "read only" in finding.said
+    assert "read-only" in finding.said
 
 
 def test_a_standby_is_a_problem() -> None:
@@ -126,7 +126,7 @@ async def test_a_day_that_was_detached_is_a_problem_that_no_scheduler_mends(
     execute(postgres_url, f"alter table duly.fire detach partition duly.{name}")
     finding = await found(postgres_url, "partitions")
     assert finding.level == "problem"
-    assert finding.said.startswith(f"{name} is there and is no part of its table")
+    assert finding.said.startswith(f"{name} exists but is not attached to its table")
     assert f"drop table duly.{name}" in finding.fix
 
 
@@ -170,4 +170,4 @@ async def test_behind_a_pooler_that_was_spoken_of_nothing_is_wrong(postgres_url:
 async def test_a_pooler_that_refuses_to_connect_is_known_for_what_it_is(postgres_url: str) -> None:
     with pooled(postgres_url) as url, pytest.raises(StoreUnavailable) as refused:
         await examine(url)
-    assert "put pooler=transaction" in str(refused.value)
+    assert "append pooler=transaction" in str(refused.value)

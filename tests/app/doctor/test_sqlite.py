@@ -170,7 +170,7 @@ async def test_a_store_whose_lock_cannot_be_made_cannot_be_written(url: str) -> 
     finding = await found(url, "writing")
     assert finding.level == "problem"
     assert "cannot open the lock" in finding.said
-    assert "the right to write" in finding.fix
+    assert "let this user write the files" in finding.fix
 
 
 @pytest.mark.parametrize("what", ["the file", "its folder"])
@@ -188,7 +188,7 @@ def test_a_store_that_this_user_may_only_read_is_a_problem(what: str, tmp_path: 
         chosen.chmod(0o755)
     findings = {one["check"]: one for one in json.loads(done.stdout)["findings"]}
     assert done.returncode == 1
-    assert findings["writing"]["said"] == f"this user may not write {chosen}"
+    assert findings["writing"]["said"] == f"this user cannot write {chosen}"
 
 
 def powerless() -> list[str]:

@@ -124,13 +124,13 @@ def test_without_a_token_it_is_said_how_to_come_to_one(
     monkeypatch.delenv("DULY_TOKEN_FILE", raising=False)
     refused = duly("--url", there.url, "status")
     assert refused.exit_code == 2
-    assert "asks for a token: say --token-file FILE" in refused.stderr
+    assert "needs a token: use --token-file FILE" in refused.stderr
     assert "duly tokens create NAME --role viewer" in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"", "is empty"), (b"two words\n", "is no token"), ("naïve\n".encode(), "is no token")],
+    [(b"", "is empty"), (b"two words\n", "is not a token"), ("naïve\n".encode(), "is not a token")],
 )
 def test_a_file_without_a_token_is_refused_without_showing_it(
     there: Elsewhere, tmp_path: Path, content: bytes, said: str
@@ -236,7 +236,7 @@ def test_an_answer_without_end_is_not_waited_for(
     there: Elsewhere, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("duly.remote.http.LARGEST", 100)
-    with pytest.raises(DulyError, match="ask for less, as by --limit"):
+    with pytest.raises(DulyError, match="ask for less, for example with --limit"):
         on(there.url, token, lambda store: store.schedules.page())
 
 

@@ -49,7 +49,7 @@ def test_a_viewer_may_look_and_may_not_touch(there: Elsewhere, viewer: str) -> N
     assert refused.exit_code == 1
     assert refused.stderr.splitlines()[1] == (
         f"Error: the token in {viewer} lacks the role: schedules.pause needs the role operator, "
-        "and screen has the role viewer"
+        "but screen has the role viewer"
     )
     assert there.do(lambda store: store.schedules.get("report")).pause is None
 
@@ -64,9 +64,7 @@ def test_a_token_of_one_tenant_sees_nothing_of_the_others(there: Elsewhere, tmp_
     token = token_file(there, tmp_path, "acme", "admin", tenant="acme")
     refused = afar(there, token, "jobs", "show", "1")
     assert refused.exit_code == 1
-    assert "acme may use what belongs to the tenant acme, and commands see everything" in (
-        refused.stderr
-    )
+    assert "acme may only use the tenant acme, but commands see every tenant" in (refused.stderr)
 
 
 def test_a_token_that_nobody_knows_is_refused_by_its_file_and_never_said(
@@ -129,7 +127,7 @@ def test_changes_are_recorded_under_the_name_of_the_token_not_of_the_caller(
     assert pause is not None
     assert pause.by == "robot"
     asked = b'{"name":"report","who":"the boss"}'
-    with pytest.raises(InvalidValue, match="who: there is no such argument"):
+    with pytest.raises(InvalidValue, match="who: no such argument"):
         there.do(
             lambda here: answer(here, "schedules", "pause", asked, user=User("robot", "operator"))
         )
@@ -155,11 +153,11 @@ def test_a_job_is_submitted_by_the_token(there: Elsewhere, operator: str) -> Non
         ("schedules", "get", b"{}", "schedules.get: name: missing"),
         ("schedules", "get", b'{"name":7}', "name=7: text"),
         ("schedules", "get", b'{"name":"a","mood":1}', "schedules.get: mood: there is no such"),
-        ("schedules", "get", b"[]", "the body is a JSON object"),
+        ("schedules", "get", b"[]", "the body must be a JSON object"),
         ("schedules", "get", b"{", "the body is not valid JSON: "),
-        ("schedules", "page", b'{"limit":1000000}', "limit=1000000: from 0 to 10,000 at once"),
+        ("schedules", "page", b'{"limit":1000000}', "limit=1000000: expected 0 to 10,000"),
         ("jobs", "get", b'{"number":true}', "number=True: a whole number"),
-        ("jobs", "enqueue", b'{"calls":[{"task":""}]}', "a task and a queue have names"),
+        ("jobs", "enqueue", b'{"calls":[{"task":""}]}', "the names of a task and a queue"),
     ],
 )
 async def test_a_question_that_is_none_is_refused_with_its_argument(
@@ -210,7 +208,7 @@ def test_an_edit_that_others_are_always_quicker_than_is_given_up(
         there_edits(there, title=f"{plan.title}x")
         return replace(plan, queue="slow")
 
-    with pytest.raises(WrongState, match='"report" was changed by somebody else meanwhile'):
+    with pytest.raises(WrongState, match='"report" was changed by somebody else in the meantime'):
         edit_from_afar(there, operator, change)
     assert there.do(lambda store: store.schedules.get("report")).plan.title == "xxxxx"
 

@@ -190,7 +190,7 @@ async def test_a_job_that_was_taken_back_keeps_nothing_of_what_was_written(
         again.extend((await store.work.claim(wish)).jobs)
 
     completion = completing(dsn, job)
-    with pytest.raises(LeaseLost, match=f"job {job.id} is not this worker's any more"):
+    with pytest.raises(LeaseLost, match=f"this worker does not hold job {job.id} any more"):
         await leave(completion, meanwhile=lose_it)
     assert not completion.completed
     assert (notes_in(dsn), await state(store, job)) == ([], "running")
@@ -436,7 +436,9 @@ def kill_in_the_block(dsn: str) -> None:
 
 
 def test_a_file_has_no_transaction_for_tasks(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValue, match=r"transaction\(\) needs PostgreSQL: the store is /"):
+    with pytest.raises(
+        InvalidValue, match=r"transaction\(\) needs PostgreSQL, but the database is /"
+    ):
         open_completion(
             str(tmp_path / "duly.db"),
             settlement=lambda _: pytest.fail("was asked"),

@@ -57,7 +57,7 @@ async def test_a_lost_answer_to_a_commit_is_an_unknown_outcome(
 ) -> None:
     await behind_proxy.write(add(10))
     proxy.network = network
-    with pytest.raises(OutcomeUnknown, match="during a commit, which may have been done"):
+    with pytest.raises(OutcomeUnknown, match="during a commit, which may have succeeded"):
         await behind_proxy.write(add(1))
     proxy.network = Network.PASS
     assert notes_in(dsn) == [*LOST_COMMITS[network], 10]

@@ -66,7 +66,7 @@ async def test_an_enqueue_that_cannot_be_looked_up_is_not_said_to_be_undone(
 ) -> None:
     monkeypatch.setattr(transactions, "LOOKING", 0.3)
     proxy.network, proxy.committing = Network.LOSE_ANSWER_AND_CUT, b"second"
-    with pytest.raises(OutcomeUnknown, match="commit, which may have been done") as unknown:
+    with pytest.raises(OutcomeUnknown, match="commit, which may have succeeded") as unknown:
         await store.jobs.enqueue([call(title="second")])
     assert "nothing was done" not in str(unknown.value)
     assert await titles(direct) == ["first", "second"]

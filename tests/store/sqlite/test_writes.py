@@ -221,7 +221,7 @@ async def test_nobody_else_sees_a_database_in_memory() -> None:
 
 async def test_asking_for_a_store_that_is_not_there_does_not_make_one(path: Path) -> None:
     database = SqliteDatabase(path, statements=STATEMENTS, create=False)
-    with pytest.raises(StoreUnavailable, match=f"no store at {path}"):
+    with pytest.raises(StoreUnavailable, match=f"no database at {path}"):
         await database.open()
     assert list(path.parent.iterdir()) == []
     async with opened(path) as made:

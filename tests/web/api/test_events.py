@@ -158,9 +158,9 @@ def test_a_button_says_it_with_a_form(api: Api) -> None:
     ("path", "status", "saying"),
     [
         ("/events/12345678", 404, "there is no event 12345678"),
-        ("/events/x", 404, 'there is no event "x": they have numbers'),
+        ("/events/x", 404, 'there is no event "x": event ids are numbers'),
         ("/events?name=a*b", 422, "a star stands at the end"),
-        ("/events?after=x", 422, "no place among events"),
+        ("/events?after=x", 422, "not a cursor of events"),
         ("/events?since=7", 422, 'say "7s"'),
     ],
 )
@@ -184,6 +184,6 @@ def test_a_schedule_that_an_event_starts_is_added_and_changed_by_name(api: Api) 
 
 def test_by_hand_it_is_run_with_what_an_event_would_say(api: Api) -> None:
     status, said = api.refused("POST", "/schedules/thank/run")
-    assert (status, "takes its arguments from them" in said) == (409, True)
+    assert (status, "takes its arguments from events" in said) == (409, True)
     made = api.post("/schedules/thank/run", {"args": {"invoice_id": 7}})
     assert api.get(f"/jobs/{made['job_id']}")["args"]["invoice_id"] == 7

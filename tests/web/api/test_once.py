@@ -20,7 +20,7 @@ def test_the_same_key_with_the_same_body_is_the_same_job(api: Api) -> None:
 def test_the_same_key_with_another_body_is_refused(api: Api) -> None:
     api.post("/jobs", BODY, **key())
     status, said = api.refused("POST", "/jobs", {"task": "send", "args": {"to": "bob"}}, **key())
-    assert (status, "was used for something else" in said) == (409, True)
+    assert (status, "was used for another request" in said) == (409, True)
     assert api.refused("POST", "/jobs/batch", {"jobs": [BODY]}, **key())[0] == 409
     assert api.get("/jobs/count")["count"] == 1
 

@@ -219,7 +219,7 @@ def _moment_row(fire: "Fire", view: View, zone: str | None) -> tuple[str, ...]:
         fire.reason,
         _length(fire.lateness),
         _length(fire.took),
-        NOTHING if fire.job_id is None else f"{fire.job_id} {fire.state or 'forgotten'}",
+        NOTHING if fire.job_id is None else f"{fire.job_id} {fire.state or 'deleted'}",
     )
 
 

@@ -81,7 +81,7 @@ def explain_moment(found: MomentEvidence) -> Explanation:
 def _queued(found: MomentEvidence) -> Explanation:
     job = found.job
     if job is None:
-        gone = f"its job ({found.fire.job_id}) has ended and been forgotten"
+        gone = f"its job ({found.fire.job_id}) has ended and been deleted"
         return Explanation(sentence=f"{_due(found)} and was queued: {gone}.")
     clause = clause_of(job)
     coming = _next(found) if job.job.state is State.SUCCEEDED else ""
@@ -100,7 +100,7 @@ def _merged(found: MomentEvidence) -> Explanation:
     into = found.clock.near(found.into.due_at, found.moment)
     said = f"{_due(found)} and was merged into the run of {into}"
     if found.job is None:
-        gone = f"whose job ({found.into.job_id}) has ended and been forgotten"
+        gone = f"whose job ({found.into.job_id}) has ended and been deleted"
         return Explanation(sentence=f"{said}, {gone}.")
     clause = clause_of(found.job)
     return Explanation(
@@ -228,7 +228,7 @@ def _later(found: MomentEvidence) -> tuple[str, ...]:
     asked, job = found.backfill, found.backfill_job
     if asked is None:
         return ()
-    came_to = f"its job ({asked.job_id}) has ended and been forgotten"
+    came_to = f"its job ({asked.job_id}) has ended and been deleted"
     if job is not None:
         came_to = f"job {job.job.id} {clause_of(job).text}"
     return (f"{asked.reason} {found.clock.near(asked.decided_at, found.moment)}: {came_to}",)

@@ -81,7 +81,7 @@ def _never_due(found: AbsenceEvidence) -> Explanation:
     said = f"{name} has not been due yet"
     if schedule.fault is not None:
         return Explanation(
-            sentence=f"{said}, and stands still: {schedule.fault}.", commands=_mend(name)
+            sentence=f"{said}, and cannot be fired: {schedule.fault}.", commands=_mend(name)
         )
     if schedule.pause is not None:
         return Explanation(sentence=f"{said}: {_paused(found)}.", commands=_resume(name))
@@ -183,7 +183,7 @@ def _undecided(found: AbsenceEvidence, moment: datetime) -> Explanation:
     schedule, clock, name = found.schedule, found.clock, found.name
     said = f"{name} was due {clock.whole(moment)}"
     if schedule.fault is not None:
-        sentence = f"{said} and stands still: {schedule.fault}."
+        sentence = f"{said} and cannot be fired: {schedule.fault}."
         return Explanation(sentence=sentence, commands=_mend(name))
     if schedule.pause is not None:
         late = "missed= decides about it" if schedule.pause.catch_up else "it counts as skipped"

@@ -35,9 +35,9 @@ def open_completion(
     """
     if not is_postgres(url):
         raise InvalidValue(
-            f"transaction() needs PostgreSQL: the store is {place(url)}, and in a file a task "
-            "that holds a transaction open would keep everybody else from writing; write what can "
-            "be written twice, or use a store postgresql://…"
+            f"transaction() needs PostgreSQL, but the database is {place(url)}: in an SQLite file "
+            "an open transaction of a task would block every other writer; make the task "
+            "idempotent, or use postgresql://…"
         )
     try:
         from duly.store.completing.completion import JobCompletion  # noqa: PLC0415 - an extra

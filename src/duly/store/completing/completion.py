@@ -108,8 +108,8 @@ class JobCompletion:
     def _begin(self) -> None:
         if self.completed:
             raise WrongState(
-                "the job was completed by the transaction() before: it has ended, and there is "
-                "nothing left to complete; write everything in one block"
+                "the job was completed by the previous transaction(): it has ended, and cannot be "
+                "completed again; write everything in one block"
             )
         if self._sync is not None or self._async is not None:
             raise WrongState("this job is inside a transaction(); leave its block before the next")
@@ -184,8 +184,8 @@ class JobCompletion:
             raise _lost(job) from error
         if found is None:
             raise OutcomeUnknown(
-                f"{self._opener.place} was lost while job {job.id} was completed, and it did not "
-                f"come back to be asked whether it was: {said}"
+                f"{self._opener.place} was lost while job {job.id} was completed, and did not "
+                f"come back to confirm the commit: {said}"
             ) from error
 
 
@@ -197,7 +197,7 @@ def _ending(settlement: Settlement) -> Operation[list[str]]:
     settled = yield from _settled(settlement)
     topics |= {*settled.tells, *ready_in(settled.freed)}
     if settlement.job.id in settled.before:
-        raise WrongState(f"job {settlement.job.id} was completed before: nothing is written twice")
+        raise WrongState(f"job {settlement.job.id} was completed already: nothing is written twice")
     if settlement.job.id in settled.refused:
         raise _lost(settlement.job)
     return sorted(topics)
@@ -244,6 +244,6 @@ def _looking(settlement: Settlement) -> Operation[Found]:
 
 def _lost(job: HeldJob) -> LeaseLost:
     return LeaseLost(
-        f"job {job.id} is not this worker's any more: it was taken back, and another may run it by "
-        "now; what was written in its transaction() was rolled back"
+        f"this worker does not hold job {job.id} any more: the job was taken back, and another "
+        "worker may be running it; the changes in its transaction() were rolled back"
     )

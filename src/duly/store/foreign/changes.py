@@ -38,9 +38,9 @@ def _to_nobody(_: Sequence[str]) -> None:
 
 
 NO_PLACE = (
-    "duly's tables have no partition for a row of that day, and one is not made in a transaction "
-    "of yours; nothing was done: start duly up or duly scheduler, which make them ahead, or leave "
-    "connection= out"
+    "duly's tables have no partition for that day, and none can be created in your own "
+    "transaction; nothing was done: start duly up or duly scheduler, which create partitions "
+    "ahead, or leave connection= out"
 )
 _CHECK_VIOLATION = "23514"
 
@@ -104,8 +104,8 @@ def _see_what_others_commit(talk: Talk) -> Operation[None]:
     [(found,)] = yield Ask("isolation")
     if found != "read committed":
         raise InvalidValue(
-            f"the transaction is {found}, and what is decided about a schedule depends on what "
-            "others commit meanwhile: make it read committed, or leave connection= out"
+            f"the transaction is {found}, but a change of a schedule must see what others commit "
+            "in the meantime: use read committed, or leave connection= out"
         )
 
 

@@ -141,7 +141,7 @@ def _refuse_other_sqlite(module: str) -> None:
     library = "pysqlite3" if module.startswith("pysqlite3") else "sqlite3"
     if library != LIBRARY:
         raise InvalidValue(
-            f"the connection uses {library}, and duly uses {LIBRARY} (SQLite "
+            f"the connection uses {library}, but duly uses {LIBRARY} (SQLite "
             f"{sqlite3.sqlite_version}) in this process: two SQLite libraries on one file in one "
             f"process can damage it; connect with {LIBRARY}, or uninstall pysqlite3"
         )
@@ -155,7 +155,7 @@ def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     coroutine.close()
-    raise RuntimeError("something waits that was to be done on a connection that is not awaited")
+    raise RuntimeError("a blocking connection was given an operation that must be awaited")
 
 
 async def carry_out(talk: Talk, operation: Operation[T]) -> T:
@@ -221,7 +221,9 @@ def driver_of(connection: object) -> Driver:
 
 
 def refused(found: str) -> InvalidValue:
-    return InvalidValue(f"{found} is nothing to write on; there are: {ACCEPTED}")
+    return InvalidValue(
+        f"{found} is not a connection that duly can write to; supported: {ACCEPTED}"
+    )
 
 
 def named(connection: object) -> str:

@@ -63,10 +63,7 @@ def translated(error: psycopg.Error, *, place: str, committing: bool) -> StoreUn
     if committing:
         return outcome_unknown(place, said_by(error))
     if error.sqlstate == _HELD:
-        return Busy(
-            f"{place}: somebody holds what this is about, in a transaction that is still open; "
-            "nothing was done"
-        )
+        return Busy(f"{place}: another open transaction holds a lock on the rows; nothing was done")
     if isinstance(error, PASSING) or is_lost(error) or (error.sqlstate or "").startswith(_BUSY):
         return unavailable(place, said_by(error))
     return None
@@ -74,7 +71,8 @@ def translated(error: psycopg.Error, *, place: str, committing: bool) -> StoreUn
 
 def outcome_unknown(place: str, said: str) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"{place} was lost during a commit, which may have been done; repeat it to be sure: {said}"
+        f"{place} was lost during a commit, which may have succeeded; repeat the call to be sure: "
+        f"{said}"
     )
 
 

@@ -239,8 +239,8 @@ def rest(seconds: float) -> None:
 def _check(connection: Transaction | AsyncTransaction) -> None:
     if connection.pgconn.transaction_status == TransactionStatus.IDLE:
         raise WrongState(
-            "the transaction was ended inside its block, by commit or rollback: what it wrote "
-            "before is not together with the job, which is not completed"
+            "the transaction was ended inside its block, by commit or rollback: earlier writes "
+            "are not atomic with the job, which is not completed"
         )
 
 

@@ -220,18 +220,18 @@ def make_file(path: Path, *, create: bool) -> None:
         return  # by another process, meanwhile
     except FileNotFoundError:
         raise StoreUnavailable(
-            f"cannot make {path}: the folder {path.parent} is not there: make it"
+            f"cannot create {path}: the folder {path.parent} does not exist: create it"
         ) from None
     except OSError as error:
-        raise StoreUnavailable(f"cannot make {path}: {error.strerror}") from error
+        raise StoreUnavailable(f"cannot create {path}: {error.strerror}") from error
 
 
 def _missing(path: Path) -> str:
     """Return the message for a missing file; ``./`` shows that this folder was searched."""
     shown = f"./{path.name}" if path.parent == Path.cwd() else str(path)
     return (
-        f"no store at {shown}; name another (--store, DULY_URL), or make this one: "
-        f"duly db migrate --store {shlex.quote(shown)}"
+        f"no database at {shown}; name another (--store, DULY_URL), or create this one: duly db "
+        f"migrate --store {shlex.quote(shown)}"
     )
 
 

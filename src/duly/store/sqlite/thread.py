@@ -129,7 +129,7 @@ class ConnectionThread:
         if self._withdraw(request):
             request.answer.set_exception(StoreUnavailable(f"{waited}; nothing was done"))
         else:
-            request.answer.set_exception(late(f"{waited}; it is still at work on it"))
+            request.answer.set_exception(late(f"{waited}; the operation is still running"))
 
     # From here on, in the thread.
 

@@ -216,7 +216,7 @@ class OpenedFile:
             elif found != known:
                 what = "was deleted or moved" if found is None else "was replaced by another file"
                 raise StoreUnavailable(
-                    f"{path} {what} while this process had it open, and nothing is written any "
+                    f"{path} {what} while this process had it open, so nothing is written any "
                     "more: put the file back, or restart every process that uses it"
                 )
 
