@@ -250,7 +250,9 @@ def test_failed_jobs_are_retried_by_what_they_have_in_common_the_oldest_first() 
     assert shop.duly.jobs.retry("task:fail", first=2) == failed[:2]
     assert shop.duly.jobs.retry() == failed[2:]
     assert shop.duly.jobs.retry("task:another") == []
-    with pytest.raises(InvalidValue, match=r"4711 is no filter.*duly\.jobs\.get\(number\)\.retry"):
+    with pytest.raises(
+        InvalidValue, match=r"4711 is not a filter.*duly\.jobs\.get\(number\)\.retry"
+    ):
         shop.duly.jobs.retry(4711)  # type: ignore[arg-type]
 
 

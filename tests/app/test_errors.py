@@ -35,8 +35,8 @@ DECLARATIONS = {
 def report(): ...
 """,
         '"Mon..Fri 02:00" names an hour, so it needs a time zone. This machine is in '
-        'Europe/Berlin: write "Mon..Fri 02:00 Europe/Berlin", or say zone="Europe/Berlin", here '
-        'or for all: Duly(zone="Europe/Berlin")',
+        'Europe/Berlin: write "Mon..Fri 02:00 Europe/Berlin", or pass zone="Europe/Berlin", here '
+        'or for every schedule: Duly(zone="Europe/Berlin")',
     ),
     "no zone of what is left out": (
         """
@@ -45,7 +45,7 @@ def report(): ...
 duly.schedule("every 5m", report, exclude="Sat,Sun")  # here
 """,
         '"Sat,Sun" names an hour, so it needs a time zone. This machine is in Europe/Berlin: '
-        'write "Sat,Sun Europe/Berlin", or say zone="Europe/Berlin", here or for all: '
+        'write "Sat,Sun Europe/Berlin", or pass zone="Europe/Berlin", here or for every schedule: '
         'Duly(zone="Europe/Berlin")',
     ),
     "naive datetime": (
@@ -171,14 +171,14 @@ def report(): ...
 @duly.task(retries=3)  # here
 def report(): ...
 """,
-        "a task knows no retries=; did you mean retry=?",
+        "a task has no option retries=; did you mean retry=?",
     ),
     "unknown option of a task with a context": (
         """
 @duly.task(takes_context=True, max_retries=3)  # here
 def report(context): ...
 """,
-        "a task knows no max_retries=; did you mean retry=?",
+        "a task has no option max_retries=; did you mean retry=?",
     ),
     "the package instead of the app": (
         """
@@ -211,7 +211,7 @@ CALLS = {
     "no zone": (
         'duly.schedules.add("02:00", confirm.bind(7))  # here',
         '"02:00" names an hour, so it needs a time zone. This machine is in Europe/Berlin: write '
-        '"02:00 Europe/Berlin", or say zone="Europe/Berlin", here or for all: '
+        '"02:00 Europe/Berlin", or pass zone="Europe/Berlin", here or for every schedule: '
         'Duly(zone="Europe/Berlin")',
     ),
     "a length of time as a rule": (
@@ -230,7 +230,7 @@ CALLS = {
     ),
     "unknown choice for a job": (
         "confirm.using(retries=3).enqueue(7)  # here",
-        "using() knows no retries=; did you mean retry=?",
+        "using() has no option retries=; did you mean retry=?",
     ),
     "unknown schedule": (
         'duly.schedules.add("every 5m", confirm.bind(7), name="nightly-report")\n'

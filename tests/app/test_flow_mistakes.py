@@ -130,13 +130,13 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "no steps": (lambda: None, "bad: it has no steps: call task.step(…) in it"),
     "a task that is called": (
         lambda: [clean()],
-        "bad: clean(…) would happen now, while the flow is defined, and not when it runs: say "
+        "bad: clean(…) would happen now, while the flow is defined, and not when it runs: call "
         "clean.step(…)",
     ),
     "a task that is enqueued": (
         lambda: [clean.enqueue()],
         "bad: clean.enqueue(…) would happen now, while the flow is defined, and not when it runs: "
-        "say clean.step(…)",
+        "call clean.step(…)",
     ),
     "a task of another app": (
         lambda: [elsewhere.step()],
@@ -273,7 +273,7 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "a connection": (
         lambda: clean.using(connection=object()).step(),
-        "bad: step clean: using(connection=…): steps are written when the flow runs; it itself: "
+        "bad: step clean: using(connection=…): steps are written later; set it for the flow: "
         "bad.using(connection=…)",
     ),
     "a moment": (
@@ -315,7 +315,7 @@ def test_a_mistake_is_told_when_the_flow_is_defined(mistake: str) -> None:
 
 
 def test_options_of_a_task_that_a_flow_has_not_are_refused() -> None:
-    told = "a flow knows no retry=; there are name, aliases, title, queue, priority, timeout, "
+    told = "a flow has no option retry=; there are name, aliases, title, queue, priority, timeout, "
     with pytest.raises(InvalidValue) as refused:
         duly.flow(retry=None)  # type: ignore[call-overload]
     assert str(refused.value).startswith(told)

@@ -133,7 +133,7 @@ def test_an_edit_changes_what_is_said_and_nothing_else(app: Duly) -> None:
 
 def test_a_name_that_is_taken_is_refused_kept_or_replaced(app: Duly) -> None:
     app.schedules.add("every 1h", task(app, "report"))
-    with pytest.raises(ScheduleExists, match='"report": there already'):
+    with pytest.raises(ScheduleExists, match='"report": exists already'):
         app.schedules.add("every 2h", task(app, "report"))
     kept = app.schedules.add("every 2h", task(app, "report"), if_exists="keep")
     replaced = app.schedules.add("every 3h", task(app, "report"), if_exists="replace")
@@ -219,9 +219,9 @@ def test_two_schedules_of_one_name_are_told_apart(app: Duly) -> None:
 
 
 def test_what_is_said_of_one_job_means_nothing_to_a_schedule(app: Duly) -> None:
-    with pytest.raises(InvalidValue, match=r"report.using\(key=…\) is about one job"):
+    with pytest.raises(InvalidValue, match=r"report.using\(key=…\) is about one job, but"):
         app.schedule("every 1h", task(app, "report").using(key="k"))
-    with pytest.raises(InvalidValue, match="say start_within= to the schedule"):
+    with pytest.raises(InvalidValue, match="pass start_within= to the schedule"):
         app.schedule("every 1h", task(app, "report").using(start_within="5m"))
 
 

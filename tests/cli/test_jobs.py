@@ -124,7 +124,7 @@ def test_a_page_says_where_the_next_begins() -> None:
         (["retry", "state:running"], "only failed jobs can be retried"),
         (["cancel", "state:failed"], "only scheduled, blocked, ready, running jobs can be"),
         (["--limit", "0"], "not in the range"),
-        (["task~send"], "task takes no ~, say task:send"),
+        (["task~send"], "task does not support ~; use task:send"),
         (
             ["--limit", "abc"],
             "Invalid value for '-n' / '--limit': \"abc\" is not a whole number from 1",

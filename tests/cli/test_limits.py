@@ -101,7 +101,7 @@ def test_a_name_that_no_job_has_met_is_set_and_doubted() -> None:
     ("words", "said"),
     [
         ([], "say what to set"),
-        (["--concurrency", "0"], "concurrency=0: a whole number from 1"),
+        (["--concurrency", "0"], "concurrency=0: expected a whole number from 1"),
         (["--concurrency", "many"], "--concurrency many: a whole number from 1, or none"),
         (["--rate", "often"], 'write it as "5/s"'),
     ],

@@ -390,7 +390,7 @@ def test_a_name_is_given_once() -> None:
     done("add", "every 1000h", "--task", "hourly")
     result = duly("add", "every 2000h", "--task", "hourly")
     assert result.exit_code == 1
-    assert '"hourly": there already.' in result.stderr
+    assert '"hourly": exists already.' in result.stderr
 
 
 def test_a_schedule_may_run_at_most_so_many_times_from_now(url: str) -> None:

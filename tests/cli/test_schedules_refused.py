@@ -44,7 +44,10 @@ REFUSED = {
         ["every 5m", "--task", "a", "--overlap", "no"],
         "'no' is not one of 'skip', 'queue_",
     ),
-    "no priority": (["every 5m", "--task", "a", "--priority", "top"], "priority='top': \"high\", "),
+    "no priority": (
+        ["every 5m", "--task", "a", "--priority", "top"],
+        "priority='top': expected \"high\", ",
+    ),
     "no name": (["every 5m", "--task", "a", "--name", ""], "name: a name must not be empty"),
 }
 

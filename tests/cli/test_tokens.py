@@ -109,8 +109,8 @@ def test_a_revoked_token_is_not_known_any_more_and_its_name_is_free(store: str) 
         (["ci", "--role", "root"], 2, "viewer"),
         (["ci", "--role", "viewer", "--expires", "90"], 2, "90"),
         (["ci", "--role", "viewer", "--expires", "2020-01-01"], 2, "is in the past"),
-        (["", "--role", "viewer"], 2, "not empty"),
-        (["n" * 101, "--role", "viewer"], 2, "at most 100"),
+        (["", "--role", "viewer"], 2, "must not be empty"),
+        (["n" * 101, "--role", "viewer"], 2, "the maximum is 100"),
         (["taken", "--role", "viewer"], 1, 'a token "taken" exists already: revoke it first'),
     ],
 )

@@ -89,9 +89,12 @@ def test_a_node_goes_on_through_a_migration_and_stops_in_order_when_it_is_outgro
         (tmp_path / "go").touch()
         assert process.wait(30) == 1
     log = (tmp_path / "log").read_text()
-    assert "the database is too new for this duly: it needs one that knows migration 3" in log
+    assert (
+        "the database is too new for this version of duly: it needs one that knows migration 3"
+        in log
+    )
     assert "upgrade duly on this machine" in log.splitlines()[-1]
     assert finished(ended(store, number)) == (State.SUCCEEDED, '"long has ended"')
     with started(tmp_path, "up", "tasks.py") as process:
         assert process.wait(30) == 1
-    assert "the database is too new for this duly" in (tmp_path / "log").read_text()
+    assert "the database is too new for this version of duly" in (tmp_path / "log").read_text()

@@ -239,7 +239,7 @@ async def the_clock_and_people_leave_reactions_alone(world: World) -> None:
     await world.add(plan(rule="on doc.changed"))
     await world.fire_after(24 * HOUR)
     equal((await world.fires(), (await world.schedule()).next_at), ([], None))
-    with refused(WrongState, "reacts to events"):
+    with refused(WrongState, "takes its arguments from events"):
         await world.store.schedules.run("report")
     with refused(WrongState, "replayed"):
         await world.store.schedules.backfill("report", since=START, until=START + HOUR)

@@ -108,7 +108,7 @@ async def what_is_no_list_fails_its_step_with_a_sentence(world: World) -> None:
     await done(world, "list", Succeeded(encode({"rows": 7})))
     flow = await world.job(number)
     equal(flow.state, State.FAILED)
-    holds("there came an object" in flow.reason, flow.reason)
+    holds("but got an object" in flow.reason, flow.reason)
     equal(await states(world, number), ["succeeded", "failed", "cancelled"])
 
 

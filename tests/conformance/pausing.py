@@ -103,7 +103,7 @@ async def a_pause_with_an_end_may_be_caught_up_with(world: World) -> None:
 @check
 async def a_pause_cannot_end_in_the_past(world: World) -> None:
     await world.add(plan())
-    with refused(InvalidValue, "has passed"):
+    with refused(InvalidValue, "is in the past"):
         await world.store.schedules.pause("report", until=START)
     equal((await world.schedule()).pause, None)
 

@@ -50,7 +50,7 @@ def test_titles_and_limits_are_made_from_the_arguments() -> None:
 def test_a_key_that_no_database_keeps_is_refused() -> None:
     """It would end whatever transaction starts the step."""
     awaited = StoredAwaited("order.approved", "order:{order}")
-    with pytest.raises((InvalidValue, PayloadError), match="at most 500"):
+    with pytest.raises((InvalidValue, PayloadError), match="the maximum is 500"):
         filled(plan({"order": "x" * 6_000}, awaited=awaited), Values({}))
 
 

@@ -74,7 +74,10 @@ def test_a_bare_number_is_no_rate() -> None:
         ({"name": "", "concurrency": 1}, "name must not be empty"),
         ({"name": "a\0", "concurrency": 1}, "NUL"),
         ({"name": "crm:{", "concurrency": 1}, "is not the name of an argument"),
-        ({"name": "crm", "concurrency": 0}, 'Limit."crm".: concurrency=0: a whole number from 1'),
+        (
+            {"name": "crm", "concurrency": 0},
+            'Limit."crm".: concurrency=0: expected a whole number from 1',
+        ),
         ({"name": "crm", "concurrency": True}, "concurrency=True"),
         ({"name": "crm", "concurrency": 1.5}, "concurrency=1.5"),
         ({"name": "crm", "rate": "fast"}, "rate='fast': write it as \"5/s\""),

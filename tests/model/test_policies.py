@@ -84,7 +84,7 @@ def test_a_wrong_choice_is_refused_by_name(wrong: dict[str, Any], said: str) -> 
 
 @pytest.mark.parametrize("at_most", [0, -1, MOST_AT_ONCE + 1])
 def test_how_many_are_made_up_for_has_bounds(at_most: int) -> None:
-    with pytest.raises(InvalidValue, match=f"at_most={at_most}: from 1 to 10,000"):
+    with pytest.raises(InvalidValue, match=f"at_most={at_most}: expected 1 to 10,000"):
         Missed("all", at_most=at_most)
 
 

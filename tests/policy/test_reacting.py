@@ -101,7 +101,7 @@ def test_a_title_and_limits_are_named_by_the_event() -> None:
         ({"rule": 'on doc.changed key="{doc}"'}, {}, 'has no field "doc", which key="{doc}" names'),
         ({"rule": 'on doc.changed key="{doc}"'}, {"doc": [1]}, "is a list"),
         ({"rule": 'on doc.changed key="{doc}"'}, {"doc": ""}, "is empty for"),
-        ({"rule": 'on doc.changed key="{doc}"'}, {"doc": "x" * 501}, "at most 500"),
+        ({"rule": 'on doc.changed key="{doc}"'}, {"doc": "x" * 501}, "the maximum is 500"),
         ({"rule": 'on doc.changed run_after="1h from due"'}, {}, 'has no field "due"'),
         (
             {"rule": 'on doc.changed run_after="1h from due"'},

@@ -143,7 +143,10 @@ def test_a_timeout_is_taken_where_it_is_known_what_it_means(
         ({"aliases": [5]}, "send: aliases=5: a name must be a string"),
         ({"queue": ""}, "send: queue: a name must not be empty"),
         ({"title": "{nobody}"}, 'send: title: there is no parameter "nobody"; the task is send('),
-        ({"priority": "urgent"}, 'send: priority=\'urgent\': "high", "normal", "low", "idle", or'),
+        (
+            {"priority": "urgent"},
+            'send: priority=\'urgent\': expected "high", "normal", "low", "idle", or',
+        ),
         ({"priority": 101}, "from -100 to 100 (higher runs sooner)"),
         ({"priority": True}, "priority=True"),
         ({"retry": 5}, "send: retry=5: expected retry=Retry(attempts=5), or None for no retries"),

@@ -183,7 +183,7 @@ def test_a_call_may_wait_for_a_length_of_time(delay: str | timedelta) -> None:
         ({"priority": "urgent"}, "priority='urgent'"),
         ({"retry": 5}, "retry=5: expected retry=Retry"),
         ({"timeout": "5m"}, "a thread cannot be stopped: use executor="),
-        ({"tags": "nightly"}, "tags='nightly': several texts"),
+        ({"tags": "nightly"}, "tags='nightly': expected several texts"),
         ({"queue": ""}, "must not be empty"),
         ({"if_exists": "skip"}, "if_exists='skip': choose one of"),
     ],

@@ -385,7 +385,7 @@ def test_a_result_is_typed_by_the_annotation() -> None:
     [
         (1j, "send: its result cannot be stored: complex cannot be written as JSON"),
         ([NOT_A_NUMBER], r"send: its result\[0\]: nan is not a number"),
-        ("x" * 2**21, "send: its result: more than the 1,048,576 bytes"),
+        ("x" * 2**21, "send: its result: more than the maximum of 1,048,576 bytes"),
     ],
     ids=["complex", "nan", "long"],
 )

@@ -31,15 +31,18 @@ VARIABLES = {
                 "postgresql://ada:1?secret@db/shop",
                 "postgresql://ada:secret#x@db/shop",
             ),
-            ": a PostgreSQL database is postgresql://user:password@host:5432/database; in a user or "
-            "a password, write / as %2F, @ as %40, ? as %3F, # as %23",
+            ": a PostgreSQL database is postgresql://user:password@host:5432/database; in a user "
+            "or a password, write / as %2F, @ as %40, ? as %3F, # as %23",
         ),
         **dict.fromkeys(
             ("host=db password=secret dbname=shop", " PASSWORD = secret"),
             ": a PostgreSQL database is postgresql://user@host/database, and not host=… dbname=…; "
             "for a file of such a name, say ./…",
         ),
-        ":memory:": ": an in-memory database would be a different one for every process; give the path of a file",
+        ":memory:": (
+            ": an in-memory database would be a different one for every process; give the path "
+            "of a file"
+        ),
     },
     "DULY_ZONE": {
         "Europe/Berlim": '=Europe/Berlim: "Europe/Berlim" is not a time zone; did you mean '
@@ -102,8 +105,8 @@ WRITTEN = {
     'queues = "mail"': 'queues = "mail": several names, as ["default"]',
     "queues = []": 'queues = []: one name at least, as ["default"]',
     "queues = [1]": 'queues = [1]: several names, as ["default"]',
-    'concurrency = "5"': 'concurrency = "5": expected a whole number from 1 to 10000',
-    "concurrency = true": "concurrency = true: expected a whole number from 1 to 10000",
+    'concurrency = "5"': 'concurrency = "5": a whole number from 1 to 10000',
+    "concurrency = true": "concurrency = true: a whole number from 1 to 10000",
     "lease = 15": 'lease = 15: 15 is not a duration: write "15s" or "15m"',
     "lease = true": 'lease = true: a length of time, as "90s", "5m" or "2d"',
     "host = 1": 'host = 1: a name or an address of this machine, as "127.0.0.1" or "::1"',

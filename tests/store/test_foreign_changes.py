@@ -141,7 +141,7 @@ async def test_a_name_that_is_taken_is_refused_kept_or_replaced(
 ) -> None:
     await store.schedules.add([plan("report", "every 1h", title="before")])
     other = partial(added, plan=plan("report", "every 3h", title="after"))
-    with pytest.raises(ScheduleExists, match='"report": there already'):
+    with pytest.raises(ScheduleExists, match='"report": exists already'):
         await caller.write(partial(other, if_exists="error"), decides=False)
     kept = await caller.write(partial(other, if_exists="keep"), decides=False)
     assert (kept.rule, kept.title) == ("every 1h", "before")

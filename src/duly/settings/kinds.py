@@ -248,8 +248,8 @@ def check_address(url: str) -> None:
     """Refuse a store address that would be read wrongly or would expose its password."""
     if url.startswith(_POSTGRES) and not _ADDRESS.fullmatch(url, url.index("//")):
         raise InvalidValue(
-            "a PostgreSQL database is postgresql://user:password@host:5432/database; in a user or a "
-            "password, write / as %2F, @ as %40, ? as %3F, # as %23"
+            "a PostgreSQL database is postgresql://user:password@host:5432/database; in a user or "
+            "a password, write / as %2F, @ as %40, ? as %3F, # as %23"
         )
     if url.startswith(_REMOTE):
         _check_remote(url)
@@ -296,7 +296,8 @@ class StoreAddress(Location):
         scheme = _SCHEME.match(path)
         if path == ":memory:":
             raise InvalidValue(
-                "an in-memory database would be a different one for every process; give the path of a file"
+                "an in-memory database would be a different one for every process; give the path "
+                "of a file"
             )
         check_address(path)
         if path.startswith((*_POSTGRES, *_REMOTE)) or (path and scheme is None):

@@ -35,7 +35,7 @@ async def unknown_task(store: Store, task: str) -> str | None:
         return None
     if not living:
         return f'no worker is running, so nobody can say whether there is a task "{task}"'
-    return f'no worker that is running knows the task "{task}"{_meant(task, known)}'
+    return f'no running worker knows the task "{task}"{_meant(task, known)}'
 
 
 async def unheard_queue(store: Store, queue: str) -> str | None:

@@ -86,7 +86,7 @@ async def test_a_migration_that_is_missing_is_a_problem_and_a_newer_one_is_worth
     file.close()
     outgrown = (await examine(url))[-1]
     assert (outgrown.level, outgrown.fix) == ("problem", "upgrade duly on this machine")
-    assert outgrown.said == "the database is too new for this duly"
+    assert outgrown.said == "the database is too new for this version of duly"
     with sqlite3.connect(url) as file:
         file.execute("update duly_migration set minimum = 0")
         file.execute("delete from duly_migration where number = 1")

@@ -152,7 +152,7 @@ def test_a_job_is_submitted_by_the_token(there: Elsewhere, operator: str) -> Non
     [
         ("schedules", "get", b"{}", "schedules.get: name: missing"),
         ("schedules", "get", b'{"name":7}', "name=7: text"),
-        ("schedules", "get", b'{"name":"a","mood":1}', "schedules.get: mood: there is no such"),
+        ("schedules", "get", b'{"name":"a","mood":1}', "schedules.get: mood: no such argument"),
         ("schedules", "get", b"[]", "the body must be a JSON object"),
         ("schedules", "get", b"{", "the body is not valid JSON: "),
         ("schedules", "page", b'{"limit":1000000}', "limit=1000000: expected 0 to 10,000"),

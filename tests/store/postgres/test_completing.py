@@ -163,9 +163,9 @@ async def test_a_job_is_completed_once(
 ) -> None:
     completion = completing(dsn, job)
     await leave(completion)
-    with pytest.raises(WrongState, match="was completed by the transaction\\(\\) before"):
+    with pytest.raises(WrongState, match=r"was completed by the previous transaction\(\)"):
         await leave(completion, 2)
-    with pytest.raises(WrongState, match=f"job {job.id} was completed before"):
+    with pytest.raises(WrongState, match=f"job {job.id} was completed already"):
         await leave(completing(dsn, job), 3)
     assert notes_in(dsn) == [1]
     assert await state(store, job) == "succeeded"

@@ -91,7 +91,7 @@ select id, task
 -- name: hold_unknown_jobs
 update duly.job
    set state = 'blocked', waits = 'worker', waits_for = task,
-       reason = 'no worker that is running knows the task ' || task
+       reason = 'no running worker knows the task ' || task
  where id {in :ids::bigint[]} and {still_ready}
 returning id;
 

@@ -146,7 +146,7 @@ async def parts(request: WebRequest, query: PartQuery) -> Listed[PartView]:
 def number_of(request: WebRequest, what: str = "job", *, part: str = "id") -> int:
     text = request.name(part)
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        raise NotFound(f'there is no {what} "{text[:40]}": they have numbers')
+        raise NotFound(f'there is no {what} "{text[:40]}": {what} ids are numbers')
     return int(text)
 
 
