@@ -45,7 +45,7 @@ def test_a_store_that_is_well_needs_nobody(path: Path) -> None:
     prepared(path, _nothing)
     done = doctor(path)
     assert done.exit_code == 0
-    assert done.stderr.startswith(f"database: {path}\n11 checks")
+    assert done.stderr.startswith(f"database: {path}\n12 checks")
     assert {line[0] for line in done.stdout.splitlines()} <= {"✓", "▲", " "}
     [schema] = lines_of(done.stdout, "schema")
     assert schema.startswith("✓ schema ")
@@ -109,4 +109,4 @@ def test_a_server_that_is_well_needs_nobody() -> None:
         done = doctor(cluster.dsn)
     assert done.exit_code == 0, done.stdout
     assert {line[0] for line in done.stdout.splitlines()} == {"✓"}
-    assert done.stderr.endswith("13 checks, all OK\n")
+    assert done.stderr.endswith("14 checks, all OK\n")
