@@ -78,6 +78,8 @@ class JobSnapshot(NamedTuple):
 
 
 class Job(Generic[R_co]):
+    __slots__ = ("__weakref__", "_definition", "_lazy", "_sight", "id")
+
     def __init__(
         self, lazy: LazyStore, number: int, sight: JobSnapshot, definition: Definition | None
     ) -> None:

@@ -56,7 +56,7 @@ class Enqueuer:
         idempotency_key: str | None,
         twin: str,
     ) -> list[Job[R]]:
-        asked = [call.asked() for call in calls]
+        asked = _asked(calls)
         numbers = self._write(asked, connection, idempotency_key, twin=twin)
         return self._jobs(calls, asked, numbers)
 
@@ -82,7 +82,7 @@ class Enqueuer:
         connection: object | None,
         idempotency_key: str | None,
     ) -> list[Job[R]]:
-        asked = [call.asked() for call in calls]
+        asked = _asked(calls)
         if connection is None:
             numbers = await _enqueued(await self.lazy.store(), asked, idempotency_key)
         else:
@@ -95,10 +95,22 @@ class Enqueuer:
         self, calls: Sequence["Call[R]"], asked: Sequence[model.JobRequest], numbers: Sequence[int]
     ) -> list[Job[R]]:
         now = clock.now()
-        return [
-            Job(self.lazy, number, JobSnapshot.promised(promise, now), call.definition)
-            for call, promise, number in zip(calls, asked, numbers, strict=True)
-        ]
+        sights: dict[int, JobSnapshot] = {}  # a job's arguments are not part of it
+        jobs: list[Job[R]] = []
+        for call, request, number in zip(calls, asked, numbers, strict=True):
+            like = request.like or request
+            sight = sights.get(id(like))
+            if sight is None:
+                sight = sights[id(like)] = JobSnapshot.promised(like, now)
+            jobs.append(Job(self.lazy, number, sight, call.definition))
+        return jobs
+
+
+def _asked(calls: Sequence["Call[R]"]) -> list[model.JobRequest]:
+    """Return the checked calls for the store."""
+    for call in calls[:1]:
+        refuse_while_tracing(f"{call.task}.enqueue(…)", f"call {call.task}.step(…)")
+    return [call.asked() for call in calls]
 
 
 async def _enqueued(
@@ -124,6 +136,8 @@ def _refuse_both(idempotency_key: str | None) -> None:
 class Call(Generic[R_co]):
     """A task with its arguments, not yet enqueued."""
 
+    __slots__ = ("_args", "_enqueuer", "_given", "_kwargs", "_using", "definition")
+
     def __init__(
         self,
         enqueuer: Enqueuer,
@@ -134,7 +148,7 @@ class Call(Generic[R_co]):
         kwargs: Mapping[str, object],
     ) -> None:
         # Checks names only: types may be defined further down in the module.
-        definition.signature.parameters.bound(args, kwargs)
+        self._given = definition.signature.parameters.bound(args, kwargs)
         self._enqueuer = enqueuer
         self._using = using
         self._args = args
@@ -182,19 +196,16 @@ class Call(Generic[R_co]):
 
     def asked(self) -> model.JobRequest:
         """Return the checked call for the store."""
-        refuse_while_tracing(f"{self.task}.enqueue(…)", f"call {self.task}.step(…)")
+        registry = self._enqueuer.registry
+        if not self._using:
+            return registry.plain_call(self.definition, self._given)
         choices = {
             name: value
             for name, value in self._using.items()
             if name not in ("connection", "idempotency_key")
             and not (name == "tenant" and value is None)
         }
-        registry = self._enqueuer.registry
-        if not choices:
-            return registry.plain_call(self.definition, self._args, self._kwargs)
-        return registry.call(
-            self.definition, self._args, self._kwargs, **cast(dict[str, Any], choices)
-        )
+        return registry.call(self.definition, (), self._given, **cast(dict[str, Any], choices))
 
     def __repr__(self) -> str:
         given = [repr(value) for value in self._args]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from duly.errors import InvalidValue
 from duly.model.fire import DueMoment
@@ -115,6 +115,9 @@ class JobRequest(Label):
     retry: Json | None = None
     parent: int | None = None  # the job that it follows (a callback) or repeats
 
+    # The request that this one differs from in its arguments only; None if it stands for itself.
+    like: ClassVar["JobRequest | None"] = None
+
     def __post_init__(self) -> None:
         super().__post_init__()
         choose("if_exists", self.if_exists, IfExists)
@@ -142,10 +145,14 @@ class JobRequest(Label):
     def saying(self, args: Json) -> "JobRequest":
         """Return a copy with other arguments, which the caller has checked already.
 
-        Skips all checks, because it is used for thousands of calls at a time.
+        Skips all checks, because it is used for thousands of calls at a time; and says what it is
+        ``like``, so that the rest is written once for all of them.
         """
         other = object.__new__(JobRequest)
-        other.__dict__.update(self.__dict__, args=args)
+        fields = self.__dict__.copy()  # copied whole: a third of the time of update()
+        fields["args"] = args
+        fields["like"] = self.like or self
+        object.__setattr__(other, "__dict__", fields)
         return other
 
 

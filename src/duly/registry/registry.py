@@ -166,17 +166,17 @@ class Registry:
             retry=_retry_text(definition.retry if isinstance(retry, Unset) else retry_of(retry)),
         )
 
-    def plain_call(
-        self, definition: Definition, args: tuple[object, ...], kwargs: Mapping[str, object]
-    ) -> JobRequest:
-        """Return a call without options, quickly: the checks run once for each task."""
+    def plain_call(self, definition: Definition, given: Mapping[str, object]) -> JobRequest:
+        """Return a call without options, quickly: the checks run once for each task.
+
+        ``given`` are the arguments by name, as ``Parameters.bound`` returns them.
+        """
         if definition.limits or definition.title:
-            return self.call(definition, args, kwargs)
+            return self.call(definition, (), given)
         pattern = self._patterns.get(definition)
         if pattern is None:
-            pattern = self._patterns[definition] = self.call(definition, args, kwargs)
-            return pattern
-        return pattern.saying(definition.signature.encode(args, kwargs))
+            pattern = self._patterns[definition] = self.call(definition, (), given)
+        return pattern.saying(definition.signature.encode_bound(given))
 
     def call_without_arguments(self, definition: Definition, **options: Any) -> JobRequest:
         """Return a call whose arguments come later; its title and limits are still templates."""

@@ -114,7 +114,10 @@ class Signature:
 
     def encode(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Json:
         """Return the arguments as JSON; raise ``PayloadError`` that names the wrong one."""
-        given = self.parameters.bound(args, kwargs)
+        return self.encode_bound(self.parameters.bound(args, kwargs))
+
+    def encode_bound(self, given: Mapping[str, object]) -> Json:
+        """Return arguments by name, as ``Parameters.bound`` returns them, as JSON."""
         if not given:
             return EMPTY
         types = self._types_if_known or self._types

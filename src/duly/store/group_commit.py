@@ -1,7 +1,9 @@
 """Group commit: jobs that are enqueued at the same time are written together.
 
-Calls that arrive while a batch is written form the next batch: a single caller does not wait, and a
-hundred callers share one commit. Only for calls without a key, which cannot conflict.
+A call that finds nobody writing writes at once, in its own task: two passes of the event loop less
+than through a task and a future. Calls that arrive meanwhile form the next batch: a single caller
+does not wait, and a hundred callers share one commit. Only for calls without a key, which cannot
+conflict.
 """
 
 import asyncio
@@ -22,22 +24,30 @@ class GroupCommit:
     def __init__(self, write: Callable[[Sequence[JobRequest]], Awaitable[list[int]]]) -> None:
         self._write = write
         self._waiting: list[Asked] = []
-        self._writer: asyncio.Task[None] | None = None
+        self._writing = False
+        self._rest: asyncio.Task[None] | None = None
 
     async def add(self, calls: Sequence[JobRequest]) -> list[int]:
         """Return the numbers of the jobs when they are written, or raise the reason why not."""
-        written: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((calls, written))
-        if self._writer is None:
-            self._writer = asyncio.get_running_loop().create_task(self._work())
-        return await written
+        if self._writing:
+            written: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+            self._waiting.append((calls, written))
+            return await written
+        self._writing = True
+        try:
+            return await self._write(calls)
+        finally:
+            if self._waiting:
+                self._rest = asyncio.get_running_loop().create_task(self._work())
+            else:
+                self._writing = False
 
     async def _work(self) -> None:
         try:
             while batch := self._next():
                 await self._together(batch)
         finally:
-            self._writer = None
+            self._writing = False
 
     def _next(self) -> list[Asked]:
         """Return as many calls as fit into one statement; cancelled ones are left out."""

@@ -38,6 +38,9 @@ class NumberedCall(NamedTuple):
     def values(self, number: int | None = None) -> dict[str, Value]:
         return rows.call_values(self.call, self.number if number is None else number, self.number)
 
+    def key(self) -> dict[str, Value]:
+        return {"task": self.call.task, "key": self.call.key, "id": self.number}
+
 
 class Once(NamedTuple):
     """An idempotency key, its user, and a fingerprint of the request."""
@@ -66,15 +69,16 @@ def enqueue(wanted: Sequence[NumberedCall], *, again: bool = False) -> Operation
     answers: dict[int, int] = {}
     plain = [one for one in wanted if one.call.key is None]
     if plain:
-        written = yield plainly(plain)
+        calls, numbers = zip(*plain, strict=True)
+        written = yield plainly(calls, numbers)
         if not again:
             all_new(written, len(plain))
         answers |= {one.number: one.number for one in plain}
     for batch in _distinct([one for one in wanted if one.call.key is not None]):
         answers |= yield from _enqueue_keyed(batch, again=again)
     if again:
-        numbers = {"batch": rows.packed({"id": one.number} for one in wanted)}
-        ended = yield Ask("ended_already", numbers)
+        asked = {"batch": rows.packed({"id": one.number} for one in wanted)}
+        ended = yield Ask("ended_already", asked)
         if ended:
             raise EndedAlready(frozenset(number for (number,) in ended))
     return [answers[one.number] for one in wanted]
@@ -109,14 +113,20 @@ def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
     return answers
 
 
-def plainly(wanted: Sequence[NumberedCall], reservation: Mapping[str, Value] = CONFIRMED) -> Ask:
+def plainly(
+    calls: Sequence[JobRequest],
+    numbers: Sequence[int],
+    reservation: Mapping[str, Value] = CONFIRMED,
+) -> Ask:
     """Return the statement that inserts jobs without keys; a wider one if any has a parent.
 
     With a ``reservation``, the statement confirms it, and makes no jobs if it is not there.
     """
-    wider = any(one.call.parent is not None for one in wanted)
-    batch = rows.packed(one.values() for one in wanted)
-    return Ask("enqueue_as" if wider else "enqueue", {"batch": batch, **reservation})
+    if any(call.parent is not None for call in calls):
+        wanted = map(NumberedCall, calls, numbers)
+        batch = rows.packed(one.values() for one in wanted)
+        return Ask("enqueue_as", {"batch": batch, **reservation})
+    return Ask("enqueue", {"batch": rows.packed_calls(calls, numbers), **reservation})
 
 
 def _distinct(keyed: Sequence[NumberedCall]) -> list[list[NumberedCall]]:
@@ -131,7 +141,7 @@ def _distinct(keyed: Sequence[NumberedCall]) -> list[list[NumberedCall]]:
 
 
 def _enqueue_keyed(batch: Sequence[NumberedCall], *, again: bool) -> Operation[dict[int, int]]:
-    taken = yield Ask("take_keys", {"batch": rows.packed(one.values() for one in batch)})
+    taken = yield Ask("take_keys", {"batch": rows.packed(one.key() for one in batch)})
     holders = {(task, key): number for task, key, number in taken}
     theirs = {one: holders[one.call.task, one.call.key] for one in batch}
     looked = sorted({one.number for one in batch} | set(holders.values()))
@@ -150,9 +160,8 @@ def _enqueue_keyed(batch: Sequence[NumberedCall], *, again: bool) -> Operation[d
         # A job that was claimed between the read and the move runs on; a new job takes its key.
         fresh += [one for one in moving if theirs[one] not in moved]
     if fresh:
-        batch_text = rows.packed(one.values() for one in fresh)
-        yield Ask("point_keys", {"batch": batch_text})
-        written = yield Ask("enqueue", {"batch": batch_text, **CONFIRMED})
+        yield Ask("point_keys", {"batch": rows.packed(one.key() for one in fresh)})
+        written = yield plainly([one.call for one in fresh], [one.number for one in fresh])
         if not again:
             all_new(written, len(fresh))
         answers |= {one.number: one.number for one in fresh}

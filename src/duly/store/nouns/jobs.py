@@ -63,16 +63,15 @@ class JobStore(Noun):
         The statement writes nothing if the database does not know that it gave out the numbers.
         """
         ids, numbers = await self._db.numbers(len(calls))
-        wanted = _wanted(calls, numbers)
         try:
-            written = await self._db.write_one(jobs.plainly(wanted, ids.reservation))
+            written = await self._db.write_one(jobs.plainly(calls, numbers, ids.reservation))
         except OutcomeUnknown as unknown:
             return await self._enqueue(calls, self._db.kept_from(ids, numbers), unknown=unknown)
         if len(written) == len(calls):
             return numbers
         self._db.drop(ids)
         there = {number for (number,) in written}
-        missing = [one.call for one in wanted if one.number not in there]
+        missing = [one.call for one in _wanted(calls, numbers) if one.number not in there]
         others = iter(await self._enqueue(missing))
         return [number if number in there else next(others) for number in numbers]
 

@@ -69,19 +69,29 @@ returning holder;
                                    where holder = :holder::text and block >= :block::bigint))
 
 -- name: enqueue
--- The caller chooses the numbers, so that a call repeated after a lost answer finds its own jobs. The
--- limit on SQLite keeps the inner query apart: merged, each JSON field would be parsed at every use.
+-- The caller chooses the numbers, so that a call repeated after a lost answer finds its own jobs. A row
+-- of the batch is a run of jobs with consecutive numbers that differ in their arguments only: all the
+-- rest is read, checked and computed once for each run (see rows.packed_calls). The limit on SQLite
+-- keeps an inner query apart: merged, each JSON field would be parsed at every use; the offset does the
+-- same on PostgreSQL.
 insert into duly.job ({new_columns})
-select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
-       case when ready_at > now then 'scheduled' else 'ready' end, now, ready_at, ready_at,
-       ready_at + start_within, late, retry, 0, 0, null, 0, null, null, null, '',
-       {greatest}(ready_at, now) - priority * 1000000::bigint, id, limits, needs, terms,
-       exists (select 1 from duly.queue where queue.name = asked.queue and queue.fair), {shelf}
-  from (select one.*, 0 as crashes, clock.now, coalesce(run_at, clock.now + delay) as ready_at
-          from {rows :batch as one ({asked_columns})},
-               {clock}
-         {sqlite limit -1}) as asked
- where {reserved}
+select asked.id + said.key{postgres  - 1}, task, said.value, queue, priority, tenant, submitter, title,
+       tags, owner, version, asked.key, state, now, ready_at, ready_at, deadline, late, retry, 0, 0, null, 0,
+       null, null, null, '', rank, asked.id + said.key{postgres  - 1}, limits, needs, terms, fair, shelf
+  from (select asked.*, case when ready_at > now then 'scheduled' else 'ready' end as state,
+               ready_at + start_within as deadline,
+               {greatest}(ready_at, now) - priority * 1000000::bigint as rank,
+               exists (select 1 from duly.queue where queue.name = asked.queue and queue.fair) as fair,
+               {shelf} as shelf
+          from (select one.*, 0 as crashes, clock.now, coalesce(run_at, clock.now + delay) as ready_at
+                  from {rows :batch as one ({asked_columns})},
+                       {clock}
+                 where {reserved}
+                 {sqlite limit -1}) as asked
+         {postgres offset 0}{sqlite limit -1}) as asked
+ cross join {postgres json_array_elements_text(asked.args::json) with ordinality as said (value, key)}
+            {sqlite json_each(asked.args) as said}
+ where true
     on conflict (id) do nothing
 returning id;
 
