@@ -24,6 +24,7 @@ from duly.clock import now, sleep
 from duly.model.job import JobRequest
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
+from duly.model.states import State
 from duly.policy.firing import decide
 from duly.store.store import Store
 from tests.infrastructure.cluster import installed_programs, running_cluster
@@ -56,7 +57,7 @@ def store_url(kind: str) -> Iterator[str]:
 
 
 async def lateness(kind: str, url: str) -> None:
-    """A thousand schedules, every five seconds, spread over the five; two schedulers."""
+    """A thousand schedules, every five seconds, spread over the five; two nodes run their jobs."""
     await migrate_store(url)
     store = await open_store(url)
     start = now().replace(microsecond=0) - timedelta(minutes=1)
@@ -67,18 +68,26 @@ async def lateness(kind: str, url: str) -> None:
     await sleep(SECONDS)
     until = now()
     cpu = sum(map(stopped, nodes)) / (SECONDS + 2)
-    late = []
+    decided = []
     for number in range(SCHEDULES):
         name = f"schedule {number}"
         fires = await store.ledger.fires(name, since=since, until=until - timedelta(seconds=0.5))
-        late += [fire.decided_at - fire.due_at for fire in fires]
+        decided += [fire.decided_at - fire.due_at for fire in fires]
+    ended = await store.jobs.ended(State.SUCCEEDED, since=since, limit=100_000)
+    started = [
+        job.claimed_at - job.due_at for job in ended if job.claimed_at and job.due_at > since
+    ]
     await store.close()
     due = SCHEDULES * int(SECONDS / PERIOD.total_seconds())
     print(
-        f"{kind:9} {SCHEDULES} schedules every 5 s, two schedulers: {len(late)} of about {due} "
-        f"fired, lateness p50 {percentile(late, 0.5):.1f} ms, p99 {percentile(late, 0.99):.1f} ms, "
+        f"{kind:9} {SCHEDULES} schedules every 5 s, two nodes: {len(decided)} of about {due} fired "
+        f"({in_short(decided)}), {len(started)} jobs done ({in_short(started)} until claimed), "
         f"CPU {cpu:.0%} of a core for both"
     )
+
+
+def in_short(late: list[timedelta]) -> str:
+    return f"p50 {percentile(late, 0.5):.1f} ms, p99 {percentile(late, 0.99):.1f} ms"
 
 
 def node(url: str) -> "subprocess.Popen[bytes]":

@@ -28,7 +28,7 @@ from duly.store.postgres.connections import pause
 from duly.store.postgres.transaction import AsyncTransaction, Opener, Transaction, rest
 from duly.store.settling import done_before, settle
 from duly.store.transactions import ready_in
-from duly.store.values import READY, SCHEDULES, HeldJob, Settled, Settlement
+from duly.store.values import HeldJob, Settled, Settlement
 
 Found: TypeAlias = Literal["done", "open", "lost"]
 
@@ -191,11 +191,8 @@ class JobCompletion:
 
 def _ending(settlement: Settlement) -> Operation[list[str]]:
     """End the job; return the topics to notify."""
-    topics = set[str]()
-    if settlement.job.schedule_id is not None:
-        topics |= {SCHEDULES, READY}
     settled = yield from _settled(settlement)
-    topics |= {*settled.tells, *ready_in(settled.freed)}
+    topics = {*settled.tells, *ready_in(settled.freed)}
     if settlement.job.id in settled.before:
         raise WrongState(f"job {settlement.job.id} was completed already: nothing is written twice")
     if settlement.job.id in settled.refused:

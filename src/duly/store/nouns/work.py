@@ -9,7 +9,6 @@ from duly.model.claimed import Claimed
 from duly.model.journal import Entry, LogLine, ProgressNote
 from duly.model.limit import Rate
 from duly.model.queue import Queue
-from duly.model.states import State
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store import claims, finish_and_claim, journal, limits, work
 from duly.store.database import Ask, Operation
@@ -22,7 +21,6 @@ from duly.store.values import (
     LOG,
     QUEUES,
     READY,
-    SCHEDULES,
     WORKERS,
     Beat,
     Claims,
@@ -137,11 +135,7 @@ class WorkStore(Noun):
             lambda: settle(settlements, ids=self._db.attempt()), deeds.settled(settlements)
         )
         settled = await self._db.write(start)
-        if any(s.job.schedule_id is not None for s in settlements):
-            self._db.nudge(SCHEDULES, READY)
-        elif any(s.verdict.state is State.READY for s in settlements):
-            self._db.nudge(READY)
-        self._db.nudge(JOBS, *sorted(settled.tells), *ready_in(settled.freed))
+        self._db.nudge(*sorted(settled.tells), *ready_in(settled.freed))
         return settled
 
     @verb("operator")
