@@ -113,6 +113,23 @@ async def what_was_cancelled_by_its_worker_is_not_finished_afterwards(world: Wor
 
 
 @check
+async def jobs_are_finished_without_a_claim_in_one_statement_where_that_is_possible(
+    world: World,
+) -> None:
+    [job, stale] = await _begun(world, 2)
+    await world.enqueue(call())
+    watched = LosingAnswers(world.database)
+    node = World(SqlStore(watched), world.clock)
+    done = [_done(job, "1"), _done(stale)._replace(fence=stale.fence + 1)]
+    equal(_came_to(await node.store.work.turn(done)), ([job.id], [stale.id], []))
+    equal((await world.job(job.id)).result, "1")
+    equal((await world.job(stale.id)).state, State.RUNNING)
+    one, several = {"turn": 1}, {"keep_plain": 1, "finish_plain": 1}
+    asked = {name: count for name, count in watched.seen.items() if name in one | several}
+    equal(asked, one if watched.dialect.turns else several)
+
+
+@check
 async def a_turn_whose_answer_was_lost_is_found_done_and_its_claim_too(world: World) -> None:
     losing = LosingAnswers(world.database)
     node = World(SqlStore(losing), world.clock)

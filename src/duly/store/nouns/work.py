@@ -95,8 +95,8 @@ class WorkStore(Noun):
         """
         if wish is not None and wish.shelf == CAREFUL:
             wish = None  # nothing that has limits or needs resources is claimed in passing
-        if self._db.database.dialect.turns and wish is not None and not wish.among:
-            return await finish_and_claim.turn(self._db, done, wish)
+        if self._db.database.dialect.turns and not (wish and wish.among):
+            return await finish_and_claim.turn(self._db, done, wish or finish_and_claim.NO_CLAIM)
         return await self._db.write(lambda: claims.turn(done, wish))
 
     @verb(None)
