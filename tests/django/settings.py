@@ -22,6 +22,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.messages",
     "django.contrib.sessions",
+    "django_tasks",
     "duly.django",
     "tests.django.shop",
 ]
@@ -47,4 +48,10 @@ TEMPLATES = [
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 STATIC_URL = "static/"
+TASKS = {
+    "default": {
+        "BACKEND": "duly.django.tasks_backend.DulyBackend",
+        "QUEUES": ["default", "mail"],
+    }
+}
 DULY = {"QUEUES": ["default", "mail"]}

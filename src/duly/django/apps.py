@@ -1,6 +1,10 @@
 """The Django app: reads ``DULY``, imports the tasks of installed apps, registers the checks."""
 
+from importlib import import_module
+from typing import Final
+
 from django.apps import AppConfig
+from django.conf import settings
 from django.core.checks import register
 from django.core.signals import setting_changed
 from django.utils.module_loading import autodiscover_modules
@@ -8,6 +12,8 @@ from django.utils.module_loading import autodiscover_modules
 from duly.django.checks import check_settings
 from duly.django.conf import SETTING, project, use_project_settings
 from duly.errors import InvalidValue
+
+TASKS_BACKEND: Final = "duly.django.tasks_backend"
 
 
 class DulyConfig(AppConfig):
@@ -23,6 +29,9 @@ class DulyConfig(AppConfig):
             use_project_settings()
         except InvalidValue:
             return  # the system checks say so
+        for backend in getattr(settings, "TASKS", {}).values():
+            if str(backend.get("BACKEND", "")).startswith(f"{TASKS_BACKEND}."):
+                import_module(TASKS_BACKEND)  # declares the task that runs those of the API
         autodiscover_modules(project().tasks_module)
 
 
