@@ -62,7 +62,14 @@ CALLS: dict[str, dict[str, object]] = {
     **{name: values for name, (_, values) in HOT.items()},
     "advance_schedules": {
         "rows": json.dumps([
-            {"id": 7, "revision": 0, "runs": 0, "cursor": NOW, "next_at": NOW + 1, "zone_data": "2026f"}
+            {
+                "id": 7,
+                "revision": 0,
+                "runs": 0,
+                "cursor": NOW,
+                "next_at": NOW + 1,
+                "zone_data": "2026f",
+            }
         ])
     },
     "claim": TEN,
