@@ -137,7 +137,7 @@ def test_a_queue_that_nobody_listens_to_says_so(shop: Shop) -> None:
 
 
 def test_a_limit_that_jobs_have_met_is_shown_by_its_name_and_as_in_code(shop: Shop) -> None:
-    assert "No job has met a limit." in shop.page()
+    assert "No job has used a limit yet." in shop.page()
     shop.call.enqueue(7)
     shop.hire(take=1)
     row = part(shop.page(), 'id="limit-')
@@ -195,7 +195,7 @@ def test_the_forms_beside_the_page_are_filled_with_what_is_set(shop: Shop) -> No
     assert "Pause a/b" in shop.page("/capacity/pause?name=a%2Fb", role="operator")
     assert 'hx-put="/api/v1/limits/crm%3A7"' in shop.page("/capacity/limit?name=crm:7")
     assert 'value="3"' in shop.page(f"/capacity/scale?name={worker.id}")
-    assert "stop what runs, too" in shop.page(f"/capacity/stop?name={worker.id}")
+    assert "stop running jobs too" in shop.page(f"/capacity/stop?name={worker.id}")
     shop.page("/capacity/stop?name=1", status=404)
     shop.page("/capacity/queue", status=422)
     shop.page("/capacity/queue?name=mail", role="viewer", status=403)

@@ -275,7 +275,7 @@ def test_a_backfill_says_what_it_would_do_and_does_nothing(office: Office) -> No
     day = now().astimezone(UTC).date() - timedelta(days=1)
     query = f"?start={day}T00:00&end={day}T03:00"
     page = office.page(f"/schedules/hourly/backfill/preview{query}")
-    assert "3 moments would run" in text_of(page)
+    assert "3 runs would be queued" in text_of(page)
     [body] = re.findall(r'data-body="(.*?)" hx-post', page)
     assert datetime.fromisoformat(json.loads(body)["start"]) == datetime(
         day.year, day.month, day.day, tzinfo=UTC

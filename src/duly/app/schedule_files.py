@@ -59,7 +59,7 @@ class FileDraft:
 
     @property
     def is_written(self) -> bool:
-        """Whether the file is applied already: no changes to make and the same record."""
+        """Return whether the file is applied already: no changes to make and the same record."""
         if self.expected is None or not self.plan.is_empty:
             return False
         return said_in(self.expected) == write(self.plan.record)

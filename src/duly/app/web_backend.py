@@ -139,7 +139,7 @@ class UserApp(AppNouns):
 
     @property
     def signed_in(self) -> bool:
-        """Whether the user has a session here, and so can sign out."""
+        """Return whether the user has a session here, and so can sign out."""
         return self._store.actor is not None and self._store.actor.how == "person"
 
     async def ask(

@@ -177,7 +177,7 @@ def redirected(request: HttpRequest, answer: HttpResponse) -> HttpRequest:
 
 
 def _becomes_get(method: str, status: int) -> bool:
-    """Whether the redirected request becomes a GET, as in browsers."""
+    """Return whether the redirected request becomes a GET, as in browsers."""
     return (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST")
 
 

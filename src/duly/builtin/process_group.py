@@ -98,7 +98,7 @@ class Output:
 
     @property
     def _is_full(self) -> bool:
-        """Whether the log of the job is full."""
+        """Return whether the log of the job is full."""
         return self._lines_left <= 0 or self._text_left <= 0
 
     def _log_lines(self, lines: Sequence[str], level: int) -> None:
@@ -238,7 +238,7 @@ class ProcessGroup:
         return status
 
     async def is_alive(self) -> bool:
-        """Whether a process of the group is alive. Zombies receive signals, too."""
+        """Return whether a process of the group is alive. Zombies receive signals, too."""
         if not self._send(0):
             return False
         return self._leader.returncode is None or await asyncio.to_thread(_is_alive, self._number)

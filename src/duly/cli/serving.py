@@ -35,7 +35,7 @@ _taken: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class ServiceProcess:
-    """How this process restarts itself, and whether it replaced an earlier one."""
+    """The command line that restarts this process, and whether it replaced an earlier process."""
 
     restart: "Callable[[int], object]"
     is_anew: bool

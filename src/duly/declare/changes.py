@@ -76,7 +76,7 @@ class PlannedChange:
 
     @property
     def has_drift(self) -> bool:
-        """Whether the result will differ from the file."""
+        """Return whether the result will differ from the file."""
         return bool(self.drift) or self.action in ("gone", "taken")
 
     def lines(self) -> list[str]:

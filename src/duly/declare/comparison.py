@@ -233,7 +233,7 @@ class SheetPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to apply; there may still be drift."""
+        """Return whether there is nothing to apply; there may still be drift."""
         return not any(change.is_work for change in self.changes)
 
     @property

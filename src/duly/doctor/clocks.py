@@ -32,7 +32,7 @@ class Reading:
 
     @property
     def ahead(self) -> timedelta:
-        """How far the store's clock is ahead, if the request took as long as the response."""
+        """Return how far the store's clock is ahead, if both directions took equally long."""
         return self.said - (self.asked_at + self.round_trip / 2)
 
 

@@ -1,1 +1,1 @@
-"""What moves: the loop, and the services it drives. It knows the store by its protocol only."""
+"""The loop and the services that it drives. They know the store only by its protocol."""

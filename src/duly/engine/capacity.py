@@ -1,4 +1,4 @@
-"""How many jobs a worker claims: free slots, and a little prefetch.
+"""The number of jobs that a worker claims: its free slots, and a little prefetch.
 
 A worker with ten slots and two cores runs two jobs in processes. If it claimed ten, eight would
 wait here while other workers are idle. So it claims no more than its executors have free slots,
@@ -52,7 +52,7 @@ class ExecutorCapacity:
         return False
 
     def left(self, job: Claimed) -> int:
-        """How many slots of its executor have become free, ever."""
+        """Return how many slots of its executor have become free, ever."""
         slots = self._slots_of(job)
         return 0 if slots is None else slots.left
 
@@ -60,7 +60,7 @@ class ExecutorCapacity:
         return self._slots_of(job) is not None
 
     def room(self, waiting: Iterable[Claimed]) -> dict[str, int]:
-        """How many more jobs to claim, by executor."""
+        """Return how many more jobs to claim, by executor."""
         # Where no slot is taken no job waits, so the buffer, which may be long, is not searched.
         return {
             name: slots.useful - (self._waiting_for(name, waiting) if slots.taken else 0)

@@ -64,7 +64,7 @@ class QueueRotation:
         return not any(self._shelves.values())
 
     def knows_of_more(self, *, shut: Container[str] = ()) -> bool:
-        """Whether a shelf of a queue that is not shut is believed to hold jobs."""
+        """Return whether a shelf of a queue that is not shut is believed to hold jobs."""
         return any(shelves for queue, shelves in self._shelves.items() if queue not in shut)
 
     def hint(self, queue: str | None = None, *, shelf: int = NORMAL) -> None:
@@ -250,7 +250,7 @@ class ClaimPlanner(ShelfPlanner):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no job is here, being claimed, or in doubt."""
+        """Return whether no job is here, being claimed, or in doubt."""
         return self.runner.is_idle and not self.busy and not self.lost_answer
 
     def hear(self, topic: str) -> None:

@@ -241,7 +241,7 @@ class Claimer:
 
 
 def _may_be_done(error: BaseException) -> bool:
-    """Whether the store may have done what was asked, although the call failed."""
+    """Return whether the store may have done what was asked, although the call failed."""
     return isinstance(error, OutcomeUnknown) or not isinstance(error, StoreUnavailable)
 
 

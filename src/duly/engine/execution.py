@@ -94,7 +94,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _is_told_by_a_built_in(error: BaseException) -> bool:
-    """Whether a built-in task reports the failure of a program or server in its own words.
+    """Return whether a built-in task reports the failure of a program or server in its own words.
 
     The name of our exception and its traceback would look like a fault of duly.
     """
@@ -145,7 +145,7 @@ class JournalPort(Protocol):
 
 
 class ExecutionHost(Protocol):
-    """What an execution needs of its runner."""
+    """The part of the runner that an execution uses."""
 
     @property
     def journal(self) -> JournalPort: ...

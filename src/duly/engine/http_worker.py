@@ -1,4 +1,4 @@
-"""What a worker that speaks HTTP needs of the engine: claims, and reported outcomes.
+"""The engine of HTTP workers: claims, and reported outcomes.
 
 It claims by the same planner as a native worker; the same policy decides about its outcomes, and
 the store refuses everything under a fencing token that is no longer the job's.
@@ -50,7 +50,7 @@ class HttpClaims(ShelfPlanner):
 
     @property
     def pause(self) -> float:
-        """How many seconds to wait for a nudge before the next claim."""
+        """Return how many seconds to wait for a nudge before the next claim."""
         look = self.closed.next_look()
         return POLL_SECONDS if look is None else min(POLL_SECONDS, look.total_seconds())
 

@@ -44,7 +44,7 @@ class JournalWriter:
 
     @property
     def has_entries(self) -> bool:
-        """Whether entries wait to be written."""
+        """Return whether entries wait to be written."""
         return bool(self._waiting) or self._writing.locked()
 
     async def tick(self) -> timedelta:

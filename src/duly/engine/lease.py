@@ -54,12 +54,12 @@ class Lease:
         return self._sent + self._seconds * _RENEW
 
     def is_doubtful(self, now: float) -> bool:
-        """Whether jobs must be stopped because the lease may end soon."""
+        """Return whether jobs must be stopped because the lease may end soon."""
         return now >= self.doubtful_at()
 
     def doubtful_at(self) -> float:
         return self._confirmed + self._seconds * _STOP
 
     def last_moment(self) -> float:
-        """When every job must have stopped."""
+        """Return the time by which every job must have stopped."""
         return self._confirmed + self._seconds * _DIE

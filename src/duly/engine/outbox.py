@@ -47,7 +47,7 @@ class Outbox:
 
     @property
     def are_pressing(self) -> bool:
-        """Whether an outcome can be written now."""
+        """Return whether an outcome can be written now."""
         return bool(self.done or self.settlements)
 
     def has(self, number: int) -> bool:

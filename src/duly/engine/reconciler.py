@@ -80,7 +80,7 @@ class Reconciler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclarationSet:
-    """What an app has declared, all of it: said by whoever runs its scheduler."""
+    """All schedules that an app declares, as the node that runs its scheduler announces them."""
 
     app: str  # as "shop.tasks:duly"
     wanted: tuple[WantedSchedule, ...]

@@ -94,7 +94,7 @@ class Runner:
 
     @property
     def wanted(self) -> int:
-        """How many more jobs to claim."""
+        """Return how many more jobs to claim."""
         if not self.accepts:
             return 0
         ahead = self._completion_rate.ahead(self.outbox.attempts, self.slots)
@@ -106,11 +106,11 @@ class Runner:
 
     @property
     def room(self) -> Mapping[str, int]:
-        """How many more jobs to claim for each executor with limited concurrency."""
+        """Return how many more jobs to claim for each executor with limited concurrency."""
         return self._executor_capacity.room(self.prefetched)
 
     def are_limited(self, jobs: Iterable[Claimed]) -> bool:
-        """Whether one of the jobs is for an executor with limited concurrency."""
+        """Return whether one of the jobs is for an executor with limited concurrency."""
         # One of each kind: a batch has hundreds of jobs of few tasks.
         kinds = {(job.task, job.crashes): job for job in jobs}
         return any(self._executor_capacity.is_limited(job) for job in kinds.values())
@@ -120,7 +120,7 @@ class Runner:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no job waits, runs or has an outcome to be written."""
+        """Return whether no job waits, runs or has an outcome to be written."""
         return not (self.running or self.prefetched or self.outbox)
 
     @property
@@ -131,12 +131,12 @@ class Runner:
 
     @property
     def isolates(self) -> bool:
-        """Whether a job that crashed with a worker can run in a process of its own."""
+        """Return whether a job that crashed with a worker can run in a process of its own."""
         return ALONE in self._executors
 
     @property
     def has_suspect(self) -> bool:
-        """Whether a job that crashed with a worker is here: those run one at a time."""
+        """Return whether a job that crashed with a worker is here: those run one at a time."""
         waiting = any(job.crashes for job in self.prefetched)
         return waiting or any(run.job.crashes for run in self.running.values())
 

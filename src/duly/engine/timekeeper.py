@@ -1,4 +1,4 @@
-"""Whether the database's clock may be believed.
+"""Decide whether the database's clock can be trusted.
 
 Every service decides by the database's clock. A clock that was wrongly set a year ahead for a
 second would fire a year of moments and leave every cursor there, make ready what is due next month,

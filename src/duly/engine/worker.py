@@ -41,7 +41,7 @@ NEVER = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopConditions:
-    """When a worker stops by itself."""
+    """The conditions under which a worker stops on its own."""
 
     burst: bool = False  # when no job is ready
     max_jobs: int | None = None
@@ -333,7 +333,7 @@ class Retirement:
         return conditions.burst and self._found_nothing()
 
     def _found_nothing(self) -> bool:
-        """Whether a peek since the last job found nothing, and no claim is under way."""
+        """Return whether a peek since the last job found nothing, and no claim is under way."""
         planner = self._planner
         looked = planner.peeked_at > max(self._began, self._busy_at)
         return looked and not planner.busy and not planner.nudged and planner.rotation.knows_nothing

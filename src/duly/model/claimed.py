@@ -67,12 +67,12 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @property
     def is_late(self) -> bool:
-        """Whether the job was claimed after its start deadline."""
+        """Return whether the job was claimed after its start deadline."""
         return self.deadline is not None and self.late == "skip" and self.claimed_at > self.deadline
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing depends on the job's end, so that the fast path can finish it."""
+        """Return whether nothing depends on the job's end, so that the fast path can finish it."""
         return (
             self.schedule_id is None
             and self.key is None

@@ -60,7 +60,7 @@ class StoredFire:
 
     @property
     def is_backfill(self) -> bool:
-        """Whether a person asked for this past moment; a manual run is not a backfill."""
+        """Return whether a person asked for this past moment; a manual run is not a backfill."""
         return self.series != CLOCK and self.cause is Cause.ASKED
 
 

@@ -28,5 +28,5 @@ class Queue:
 
     @property
     def plain(self) -> bool:
-        """Whether jobs are claimed without limits or fairness between tenants."""
+        """Return whether jobs are claimed without limits or fairness between tenants."""
         return self.concurrency is None and self.rate is None and not self.fair

@@ -107,7 +107,7 @@ class Plan(Label):
 
     @property
     def is_readable(self) -> bool:
-        """Whether this process can compute when the schedule is due.
+        """Return whether this process can compute when the schedule is due.
 
         It cannot if a later version stored the plan, or if the plan names a zone or holidays that
         this machine does not have. Other schedules are not affected.
@@ -163,7 +163,7 @@ class StoredSchedule:
 
     @property
     def runs_left(self) -> int | None:
-        """How many runs the clock may still make; None if their number is not limited."""
+        """Return how many runs the clock may still make; None if their number is not limited."""
         return runs_left(self.plan, self.runs)
 
     def coming(self, most: int) -> int:
@@ -172,7 +172,7 @@ class StoredSchedule:
 
     @property
     def is_finished(self) -> bool:
-        """Whether no moment will be due again, unless the schedule is edited."""
+        """Return whether no moment will be due again, unless the schedule is edited."""
         waits = self.pause or self.fault or self.awaiting is not None or self.plan.reaction
         return self.next_at is None and not waits
 

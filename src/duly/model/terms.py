@@ -39,7 +39,7 @@ class Terms:
 
     @property
     def kept(self) -> timedelta:
-        """How long a result is kept."""
+        """Return how long a result is kept."""
         return KEEP_RESULT if self.keep_result is None else self.keep_result
 
     @property

@@ -246,7 +246,7 @@ class Sieve:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the schedule has made its last run, with the jobs of this decision."""
+        """Return whether the schedule has made its last run, with the jobs of this decision."""
         return len(self.lineup.live) - len(self.facts.live) == self.facts.schedule.runs_left
 
     def excluded(self) -> None:

@@ -35,7 +35,7 @@ class LaneUsage:
 
     @property
     def is_full(self) -> bool:
-        """Whether no job can start before another one ends."""
+        """Return whether no job can start before another one ends."""
         return self.concurrency is not None and self.held >= self.concurrency
 
 

@@ -108,7 +108,7 @@ class Verdict:
 
     @property
     def counts(self) -> bool:
-        """Whether this was an attempt: a job given back unstarted keeps its attempt number."""
+        """Return whether this counts as an attempt; a job given back unstarted does not."""
         return self.move not in (Move.GIVE_BACK, Move.PARK)
 
 

@@ -98,7 +98,7 @@ class Context:
 
     @property
     def is_last_attempt(self) -> bool:
-        """Whether an error now would fail the job. Attempts lost with a worker do not count."""
+        """Return whether an error now would fail the job. Lost attempts do not count."""
         tried = Tried.of(self._source, self._retry)
         return tried.attempt - tried.crashes >= tried.retry.attempts
 

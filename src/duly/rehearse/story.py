@@ -80,7 +80,7 @@ class StoryMoment:
 
     @property
     def is_late(self) -> bool:
-        """Whether the run started late. A delay by jitter does not count."""
+        """Return whether the run started late. A delay by jitter does not count."""
         return bool(self.attempts) and self.attempts[0].start - self.ready_at >= A_SECOND
 
 

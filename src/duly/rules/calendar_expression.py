@@ -87,7 +87,7 @@ class Expression:
 
     @property
     def fixed(self) -> bool:
-        """Whether it has fixed times of day, instead of repeating through the day."""
+        """Return whether it has fixed times of day, instead of repeating through the day."""
         return not any(
             items == ANY or any(item.start == 0 and item.step and item.stop < 0 for item in items)
             for items in (self.hour, self.minute)

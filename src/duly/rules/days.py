@@ -179,7 +179,7 @@ class FieldDays(Days):
 
     @property
     def all(self) -> bool:
-        """Whether the fields match every day."""
+        """Return whether the fields match every day."""
         return self == EVERY_DAY
 
     def _days_of(self, leap: int, weekday: int) -> int:

@@ -113,12 +113,12 @@ class Rule(ABC):
 
     @property
     def has_stretches(self) -> bool:
-        """Whether its moments start periods, as holidays do, instead of being points."""
+        """Return whether its moments start periods, as holidays do, instead of being points."""
         return False
 
     @property
     def size(self) -> int | None:
-        """How many moments it has, if they are listed."""
+        """Return how many moments it has, if they are listed."""
         return None
 
     def blocked_until_us(self, instant: int) -> int | None:
@@ -130,7 +130,7 @@ class Rule(ABC):
 
     @property
     def expands(self) -> bool:
-        """Whether the rule has its own ``shared_count_us``, faster than iterating."""
+        """Return whether the rule has its own ``shared_count_us``, faster than iterating."""
         return False
 
     def shared_count_us(self, others: "Sequence[Rule]", after: int, until: int) -> int:

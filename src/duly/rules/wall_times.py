@@ -83,7 +83,7 @@ class WallTimes:
 
     @property
     def recurs_hourly(self) -> bool:
-        """Whether every hour has the same minutes."""
+        """Return whether every hour has the same minutes."""
         return self.minutes == minutes_of_day(full(0, 23), self.minutes & full(0, 59))
 
     def __and__(self, other: "WallTimes") -> "WallTimes":

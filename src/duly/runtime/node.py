@@ -38,7 +38,7 @@ BEGIN = ("scheduler", "reconciler", "reactor")
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether services make progress, not whether a process is up."""
+    """Check that services make progress; a running process alone does not count."""
 
     ok: bool
     problem: str | None  # what needs attention, in a sentence

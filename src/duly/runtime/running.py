@@ -102,7 +102,7 @@ class NodeLifecycle:
 
     @property
     def is_verbose(self) -> bool:
-        """Whether an event is printed for every job."""
+        """Return whether an event is printed for every job."""
         return self._options.worker is not None and self._options.worker.verbose
 
     @property

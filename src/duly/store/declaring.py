@@ -50,7 +50,7 @@ _NOWHERE = ScheduleColumns._make([0] * len(ScheduleColumns._fields))._replace(
 
 
 class DeclarationSeen(NamedTuple):
-    """When a set was announced: first, last, and since when without a pause."""
+    """The times when a set was announced: first, last, and since when without a pause."""
 
     first: datetime
     last: datetime

@@ -56,7 +56,7 @@ def emitted(events: Sequence[Emitted], *, ids: KeptIds) -> Operation[list[int]]:
 
 @dataclass(slots=True)
 class Look:
-    """How many events to process, after which cursor, and how far the run got if it was blocked.
+    """A batch of events: its size, its cursor, and how far the run got if it was blocked.
 
     A brief run does not wait for keys that other transactions hold.
     """

@@ -1,4 +1,4 @@
-"""What needs attention: runs that were missed or failed, and jobs that cannot run.
+"""Items that need attention: missed or failed runs, and jobs that cannot run.
 
 Acknowledged items are left out until something new happens. That no scheduler is running cannot be
 acknowledged: it is a condition that lasts, not an event.
@@ -31,7 +31,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Something that needs attention, and what helps. Secrets are hidden."""
+    """An item that needs attention, and the commands that help. Secrets are hidden."""
 
     name: str  # of the schedule, or of the task
     # "skipped", "failed", "expired", "no worker", "signature", "overdue", "fault", "ahead" or

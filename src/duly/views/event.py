@@ -34,7 +34,7 @@ NO_REACTION = "no schedule reacted to it: none matches it, or no scheduler has p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReactionView:
-    """What a schedule made of an event, and why."""
+    """The reaction of a schedule to an event, and its reason."""
 
     id: int
     schedule: str

@@ -130,7 +130,7 @@ class JobView:
 
     @property
     def length(self) -> timedelta | None:
-        """How long the job took, or has run or waited so far; None if that does not apply."""
+        """Return how long the job took, or has run or waited so far; None if it has no length."""
         return None if self.took is None else parse_duration(self.took)
 
     @property
@@ -224,7 +224,7 @@ class JobDetail(JobView):
 
     @property
     def runs(self) -> bool:
-        """Whether a worker runs this job; if not, it is a flow or a step waiting for an event."""
+        """Return whether a worker runs this job, not a flow or a step that waits for an event."""
         return self.flow is None and (self.lineage is None or self.lineage.kind != "wait")
 
     @property
@@ -303,7 +303,7 @@ class Matching:
 
     @property
     def is_more(self) -> bool:
-        """Whether counting stopped at the maximum, so that there may be more jobs."""
+        """Return whether counting stopped at the maximum, so that there may be more jobs."""
         return self.jobs >= MOST_COUNTED
 
 

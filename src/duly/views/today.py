@@ -136,7 +136,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodayView:
-    """Whether all runs since yesterday were OK, and what needs attention."""
+    """Show whether all runs since yesterday were OK, and the items that need attention."""
 
     headline: str
     ok: Annotated[bool, Meta(description="Nothing needs attention.")]

@@ -51,7 +51,7 @@ MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandView:
-    """Something that can be done about it."""
+    """A command that helps."""
 
     what: str
     line: Annotated[str, Meta(description="What to type.")]
@@ -60,7 +60,7 @@ class CommandView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyView:
-    """What became of a job or of a run of a schedule, and why."""
+    """The outcome of a job or of a scheduled run, and its reason."""
 
     sentence: str
     evidence: tuple[str, ...]

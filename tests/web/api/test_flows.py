@@ -88,7 +88,7 @@ def test_a_failed_flow_says_which_step_failed_first_and_goes_on_from_there(api: 
     assert api.get(f"/jobs/{number}")["flow"] == found
     csrf = {"content-type": "application/x-www-form-urlencoded", "hx-request": "true"}
     said = api.ask("POST", f"/jobs/{number}/retry", headers=csrf).text
-    assert f"Flow {number} goes on from its failed steps." in said
+    assert f"Flow {number} continues from its failed steps." in said
 
 
 def test_a_step_that_asks_says_for_what(api: Api) -> None:

@@ -15,7 +15,7 @@ OnEnd: TypeAlias = Callable[[Execution, Outcome | Completed], None]
 class Executor(Protocol):
     @property
     def concurrency(self) -> int | None:
-        """How many jobs it runs at once; None for any number."""
+        """Return how many jobs it runs at once; None for any number."""
         ...
 
     def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:
@@ -55,4 +55,4 @@ class LoopTimers:
         return asyncio.get_running_loop().call_later(seconds, callback)
 
     def lease_until(self, moment: float) -> None:
-        """Nothing to do: these jobs end with the process of the worker."""
+        """Do nothing: these jobs end with the process of the worker."""

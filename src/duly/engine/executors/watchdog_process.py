@@ -85,7 +85,7 @@ def kill(guarded: dict[int, str]) -> None:
 
 
 def start_of(pid: int) -> str:
-    """When the process was started; nothing if there is none, or the system does not tell."""
+    """Return the start time of the process; None if there is none, or the system does not tell."""
     try:
         with open(f"/proc/{pid}/stat", errors="replace") as file:  # noqa: PTH123 - a small start
             return file.read().rpartition(")")[2].split()[_START]

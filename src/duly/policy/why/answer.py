@@ -222,7 +222,7 @@ class JobEvidence:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the job is marked as running although its worker is gone."""
+        """Return whether the job is marked as running although its worker is gone."""
         if self.job.state is not State.RUNNING or self.job.worker is None:
             return False
         return self.is_gone or self.runner is None or self.runner.lease_until <= self.now

@@ -36,7 +36,7 @@ STYLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """How to use connections of some classes."""
+    """The way to use connections of some classes."""
 
     package: str
     classes: tuple[str, ...]

@@ -18,22 +18,24 @@ RoleName: TypeAlias = Literal["viewer", "operator", "admin"]
 
 
 class TokenQuery(Body, frozen=True):
-    """Which tokens."""
+    """A filter of tokens."""
 
-    revoked: Annotated[bool, Meta(description="Those that were revoked as well.")] = False
+    revoked: Annotated[bool, Meta(description="Include revoked tokens.")] = False
 
 
 class NewTokenBody(Body, frozen=True):
-    """A token: whoever has its secret has its rights."""
+    """A token; its secret grants its role."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
     role: RoleName
-    tenant: Annotated[str | None, Meta(description="Only for what is theirs.")] = None
-    expires: Annotated[When | None, Meta(description="null: never.")] = "90d"
+    tenant: Annotated[str | None, Meta(description="Restrict the token to this tenant.")] = None
+    expires: Annotated[When | None, Meta(description="When the token expires; null: never.")] = (
+        "90d"
+    )
 
 
 class TokenView(Said, frozen=True):
-    """A right to use the HTTP side, under a name."""
+    """An access token, without its secret."""
 
     name: str
     role: RoleName
@@ -42,22 +44,22 @@ class TokenView(Said, frozen=True):
     created_by: str
     expires_at: datetime | None
     revoked_at: datetime | None
-    last_used_at: Annotated[datetime | None, Meta(description="To the minute, about.")]
+    last_used_at: Annotated[datetime | None, Meta(description="Accurate to about a minute.")]
 
 
 class MadeToken(TokenView, frozen=True):
-    """A token that was just made, and its secret: nobody can show it again."""
+    """A new token and its secret, which cannot be shown again."""
 
     secret: str
 
 
 class AuditQuery(Body, frozen=True):
-    """Which entries, the newest first."""
+    """A page of entries, newest first."""
 
-    after: Annotated[Number, Meta(description="Behind the entry of this number.")] = 0
+    after: Annotated[Number, Meta(description="After the entry with this number.")] = 0
     before: Annotated[
         Number | UnsetType,
-        Meta(description="Before the entry of this number: the `next` of a part."),
+        Meta(description="Before the entry with this number: the `next` of the previous page."),
     ] = UNSET
     limit: Limit = 100
     who: str | None = None
@@ -65,7 +67,7 @@ class AuditQuery(Body, frozen=True):
 
 
 class AuditEntryView(Said, frozen=True):
-    """Somebody did something."""
+    """An entry of the audit log."""
 
     number: int
     at: datetime
@@ -74,38 +76,38 @@ class AuditEntryView(Said, frozen=True):
     action: str
     subject: str
     details: dict[str, Any]
-    hash: Annotated[str, Meta(description="Made of all that it says and of the hash before it.")]
+    hash: Annotated[str, Meta(description="Hash of this entry and of the previous entry's hash.")]
 
 
 class Verified(Said, frozen=True):
-    """Whether the audit log is as it was written."""
+    """The result of a verification of the audit log."""
 
     ok: bool
     broken: Annotated[
-        int | None, Meta(description="The number of the first entry that is not, or is gone.")
+        int | None, Meta(description="The number of the first entry that was changed or deleted.")
     ]
 
 
 class Acknowledge(Body, frozen=True):
-    """Something that needs somebody is not a problem, as far as it had gone then."""
+    """The acknowledgement of an item that needed attention, up to its time."""
 
     subject: Annotated[str, Meta(min_length=1, examples=["schedule:report"])]
     kind: Annotated[str, Meta(min_length=1, examples=["overlap"])]
     until: Annotated[
-        str, Meta(description="When the last of it happened.", examples=["2026-03-05T02:00:00Z"])
+        str, Meta(description="When it happened last.", examples=["2026-03-05T02:00:00Z"])
     ]
     note: str = ""
 
 
 class Forget(Body, frozen=True):
-    """Which acknowledgement."""
+    """The acknowledgement to remove."""
 
     subject: str
     kind: str
 
 
 class AcknowledgementView(Said, frozen=True):
-    """Somebody has said of something that it is not a problem."""
+    """An acknowledged item."""
 
     subject: str
     kind: str
@@ -120,7 +122,7 @@ ACCESS: Final = Router("access")
 
 @ACCESS("GET /tokens", "admin")
 async def tokens(request: WebRequest, query: TokenQuery) -> Listed[TokenView]:
-    """Who may use the HTTP side."""
+    """List access tokens."""
     found = await request.app.tokens.alist(revoked=query.revoked)
     return Listed(items=[TokenView.of(token) for token in found])
 
@@ -129,11 +131,11 @@ async def tokens(request: WebRequest, query: TokenQuery) -> Listed[TokenView]:
     "POST /tokens",
     "admin",
     status=201,
-    say=lambda found: f"{found.name} is made. Its secret, shown once: {found.secret}",
+    say=lambda found: f"{found.name} is created. Its secret, shown once: {found.secret}",
     example={"name": "ci", "role": "operator", "expires": "90d"},
 )
 async def create_token(request: WebRequest, body: NewTokenBody) -> MadeToken:
-    """Make a token; its secret is in the answer, and nowhere else."""
+    """Create a token; its secret is in this response only."""
     made = await request.app.tokens.acreate(
         body.name, role=body.role, tenant=body.tenant, expires=when_in("expires", body.expires)
     )
@@ -142,15 +144,15 @@ async def create_token(request: WebRequest, body: NewTokenBody) -> MadeToken:
 
 @ACCESS("DELETE /tokens/{name:path}", "admin", say=lambda _: "Revoked.")
 async def revoke_token(request: WebRequest, _: Nothing) -> None:
-    """Revoke a token: from the next request on, it is not known."""
+    """Revoke a token; it is refused from the next request on."""
     await request.app.tokens.arevoke(request.name("name"))
 
 
 @ACCESS("GET /audit", "admin")
 async def audit(request: WebRequest, query: AuditQuery) -> Listed[AuditEntryView]:
-    """Who did what, the newest first.
+    """List the audit log, newest first.
 
-    For what is older, ask again with `before` as the `next` of this part.
+    For older entries, pass the `next` of this page as `before`.
     """
     found = await request.app.audit.alist(
         after=query.after,
@@ -172,20 +174,18 @@ async def audit(request: WebRequest, query: AuditQuery) -> Listed[AuditEntryView
     "GET /audit/verify",
     "admin",
     say=lambda found: (
-        "Every entry is as it was written."
-        if found.ok
-        else f"Entry {found.broken} is not as it was written, or is gone."
+        "Every entry is unchanged." if found.ok else f"Entry {found.broken} was changed or deleted."
     ),
 )
 async def verify(request: WebRequest, _: Nothing) -> Verified:
-    """Whether the audit log is as it was written."""
+    """Verify the audit log: whether every entry is unchanged."""
     broken = await request.app.audit.averify()
     return Verified(ok=broken is None, broken=broken)
 
 
 @ACCESS("GET /acknowledgements", "viewer")
 async def acknowledgements(request: WebRequest, _: Nothing) -> Listed[AcknowledgementView]:
-    """What somebody has said is not a problem, the newest first."""
+    """List acknowledgements, newest first."""
     found = await request.app.ask(acknowledged)
     return Listed(items=[_shown(one) for one in found])
 
@@ -194,7 +194,7 @@ async def acknowledgements(request: WebRequest, _: Nothing) -> Listed[Acknowledg
     "POST /acknowledgements",
     "operator",
     status=201,
-    say=lambda _: "It is not a problem.",
+    say=lambda _: "Acknowledged.",
     example={
         "subject": "schedule:nightly",
         "kind": "overlap",
@@ -202,18 +202,18 @@ async def acknowledgements(request: WebRequest, _: Nothing) -> Listed[Acknowledg
     },
 )
 async def acknowledge_one(request: WebRequest, body: Acknowledge) -> AcknowledgementView:
-    """Say that something is not a problem, as far as it has gone.
+    """Acknowledge an item that needs attention, up to now.
 
-    What to send is in the `matter` of what /status says needs somebody.
+    Send the `matter` of an item in `needs` of /status.
     """
     until = moment_in("until", body.until)
     matter = Matter(subject=body.subject, kind=body.kind, until=until)
     return _shown(await request.app.ask(acknowledge, matter, note=body.note))
 
 
-@ACCESS("DELETE /acknowledgements", "operator", say=lambda _: "It needs somebody again.")
+@ACCESS("DELETE /acknowledgements", "operator", say=lambda _: "The acknowledgement is removed.")
 async def forget_one(request: WebRequest, query: Forget) -> None:
-    """Take an acknowledgement back."""
+    """Remove an acknowledgement."""
     await request.app.ask(forget, query.subject, query.kind)
 
 

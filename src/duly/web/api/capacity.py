@@ -23,21 +23,21 @@ from duly.web.request import WebRequest
 MOST_AT_ONCE = 1_000_000
 
 Concurrency: TypeAlias = Annotated[
-    int, Meta(ge=1, le=MOST_AT_ONCE, description="So many run at once, in the whole cluster.")
+    int, Meta(ge=1, le=MOST_AT_ONCE, description="Jobs that may run at once, in the whole cluster.")
 ]
 Rate: TypeAlias = Annotated[
-    str, Meta(description="How often one may begin, as 5/s or 100/m.", examples=["100/m"])
+    str, Meta(description="Rate at which jobs may start, as 5/s or 100/m.", examples=["100/m"])
 ]
 
 
 class NoteBody(Body, frozen=True):
-    """Why, for whoever wonders."""
+    """The reason, shown to others."""
 
     note: str = ""
 
 
 class SetQueue(Body, frozen=True):
-    """How much may run; what is left out stays as it is, and null is for no limit."""
+    """The limits of a queue; omitted fields stay unchanged, and null removes a limit."""
 
     concurrency: Concurrency | UnsetType | None = UNSET
     rate: Rate | UnsetType | None = UNSET
@@ -45,26 +45,28 @@ class SetQueue(Body, frozen=True):
 
 
 class SetLimit(Body, frozen=True):
-    """What counts for a limit from now on, whatever code says; null is for no limit."""
+    """The numbers of a limit, which override the code; null removes a limit."""
 
     concurrency: Concurrency | None = None
     rate: Rate | None = None
 
 
 class StopBody(Body, frozen=True):
-    """When."""
+    """The timing of the request."""
 
-    now: Annotated[bool, Meta(description="Stop what runs, too; others run it again.")] = False
+    now: Annotated[
+        bool, Meta(description="Also stop running jobs; other workers run them again.")
+    ] = False
 
 
 class Scale(Body, frozen=True):
-    """How many jobs it runs at once."""
+    """The number of jobs that a worker runs at once."""
 
     concurrency: Annotated[int, Meta(ge=1, le=10_000)]
 
 
 class LimitSet(Said, frozen=True):
-    """What counts for a limit from now on."""
+    """The numbers of a limit that are in effect now."""
 
     name: str
     concurrency: int | None
@@ -76,7 +78,7 @@ CAPACITY: Final = Router("capacity")
 
 @CAPACITY("GET /queues", "viewer")
 async def queues(request: WebRequest, _: Nothing) -> Listed[QueueView]:
-    """Queues that were set, that a worker listens to, or that hold jobs."""
+    """List queues that were configured, have a worker, or have jobs."""
     return Listed(items=await request.app.ask(queue_list))
 
 
@@ -87,7 +89,7 @@ async def queues(request: WebRequest, _: Nothing) -> Listed[QueueView]:
     example={"note": "the relay is down"},
 )
 async def pause_queue(request: WebRequest, body: NoteBody) -> QueueView:
-    """Begin nothing of it; what runs comes to its end."""
+    """Pause a queue: start no more jobs of it; running jobs finish."""
     return await _seen(
         request, await request.app.queues.apause(request.name("name"), note=body.note)
     )
@@ -99,7 +101,7 @@ async def pause_queue(request: WebRequest, body: NoteBody) -> QueueView:
     say=lambda found: f"The queue {found.name} is resumed.",
 )
 async def resume_queue(request: WebRequest, _: Nothing) -> QueueView:
-    """Begin jobs of it again."""
+    """Resume a queue."""
     return await _seen(request, await request.app.queues.aresume(request.name("name")))
 
 
@@ -110,14 +112,14 @@ async def resume_queue(request: WebRequest, _: Nothing) -> QueueView:
     example={"concurrency": 20, "rate": "100/m", "fair": True},
 )
 async def set_queue(request: WebRequest, body: SetQueue) -> QueueView:
-    """Limit it in the whole cluster; what is left out stays."""
+    """Limit a queue in the whole cluster; omitted fields stay unchanged."""
     said = said_in(body, *body.__struct_fields__)
     return await _seen(request, await request.app.queues.aset(request.name("name"), **said))
 
 
 @CAPACITY("GET /limits", "viewer")
 async def limits(request: WebRequest, _: Nothing) -> Listed[LimitView]:
-    """Limits that jobs have met, the last used first."""
+    """List limits that jobs have used, last used first."""
     return Listed(items=await request.app.ask(limit_list))
 
 
@@ -128,33 +130,35 @@ async def limits(request: WebRequest, _: Nothing) -> Listed[LimitView]:
     example={"concurrency": 1, "rate": "5/s"},
 )
 async def set_limit(request: WebRequest, body: SetLimit) -> LimitSet:
-    """What counts for a limit, by its name or its template, whatever code says."""
+    """Set a limit by its name or template; this overrides the code."""
     name = request.name("name")
     await request.app.limits.aset(name, concurrency=body.concurrency, rate=body.rate)
     return LimitSet(name=name, concurrency=body.concurrency, rate=body.rate)
 
 
-@CAPACITY("DELETE /limits/{name:path}", "operator", say=lambda _: "What code says counts again.")
+@CAPACITY(
+    "DELETE /limits/{name:path}", "operator", say=lambda _: "The limit of the code applies again."
+)
 async def reset_limit(request: WebRequest, _: Nothing) -> None:
-    """Let the code's word count again."""
+    """Remove the override of a limit; the limit of the code applies again."""
     await request.app.limits.areset(request.name("name"))
 
 
 @CAPACITY("GET /workers", "viewer")
 async def workers(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
-    """Workers that live."""
+    """List running workers."""
     return _told(await request.app.workers.alist())
 
 
 @CAPACITY(
     "POST /workers/{who:path}/drain",
     "operator",
-    say=lambda found: f"{_names(found)} begins nothing more.",
+    say=lambda found: f"{_names(found)} starts no more jobs.",
 )
 async def drain(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
-    """Begin nothing more there; what runs comes to its end.
+    """Drain a worker: it starts no more jobs; running jobs finish.
 
-    `who` is the number of a worker, or a name: then all who have it are told.
+    `who` is the number of a worker, or a name, which addresses all workers of that name.
     """
     return _told(await request.app.workers.adrain(request.name("who")))
 
@@ -165,7 +169,7 @@ async def drain(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
     say=lambda found: f"{_names(found)} runs jobs again.",
 )
 async def resume_worker(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
-    """Begin jobs there again."""
+    """Resume a worker."""
     return _told(await request.app.workers.aresume(request.name("who")))
 
 
@@ -176,18 +180,18 @@ async def resume_worker(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
     example={"now": False},
 )
 async def stop(request: WebRequest, body: StopBody) -> Listed[WorkerView]:
-    """Finish what runs, and end."""
+    """Stop a worker: it finishes its jobs and ends."""
     return _told(await request.app.workers.astop(request.name("who"), now=body.now))
 
 
 @CAPACITY(
     "POST /workers/{who:path}/scale",
     "operator",
-    say=lambda found: f"{_names(found)} is told how many jobs to run at once.",
+    say=lambda found: f"{_names(found)} changes how many jobs it runs at once.",
     example={"concurrency": 8},
 )
 async def scale(request: WebRequest, body: Scale) -> Listed[WorkerView]:
-    """Have it run so many jobs at once."""
+    """Change how many jobs a worker runs at once."""
     return _told(
         await request.app.workers.ascale(request.name("who"), concurrency=body.concurrency)
     )

@@ -1,4 +1,4 @@
-"""What the API is, for programs and for people: its OpenAPI, and a page made of the same."""
+"""The documentation of the API: the OpenAPI schema, and a page made from it."""
 
 import json
 import shlex

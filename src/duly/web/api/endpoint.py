@@ -93,7 +93,7 @@ class Endpoint(Generic[B, A]):
             raise InvalidValue(f"the body: {error}") from None
 
     def _told(self, request: WebRequest, value: A) -> Response:
-        """What was done, to who pressed a button; without scripts, the page they came from."""
+        """Answer a pressed button with the outcome; without scripts, with the page it was on."""
         text = self.say(value) if self.say else "Done."
         if not request.is_htmx:
             return RedirectResponse(request.at(self.leads_to or "/"), status_code=303)
@@ -159,7 +159,7 @@ def _of_query(request: WebRequest) -> dict[str, Any]:
 
 
 def _text(name: str, value: str) -> str:
-    """What no database keeps is not looked for either."""
+    """Refuse values that no database can store, because nothing can match them."""
     return check_text(value, name, longest=LONGEST_TEXT)
 
 
@@ -206,11 +206,11 @@ def _field(name: str, values: list[str], kinds: Collection[type]) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidValue(f"{name}: this is no JSON: {error}") from None
+        raise InvalidValue(f"{name}: not valid JSON: {error}") from None
 
 
 def _kinds(kind: inspect.Type) -> set[type]:
-    """What a field may be."""
+    """The type of a field."""
     match kind:
         case inspect.UnionType():
             return {found for one in kind.types for found in _kinds(one)}

@@ -26,7 +26,7 @@ MOST_EVENTS = 10_000  # events of a batch
 Pattern: TypeAlias = Annotated[
     str,
     Meta(
-        description="A name, as invoice.paid; invoice.* for all below it, * for all.",
+        description="A name, as invoice.paid; invoice.* for every name below it, * for all.",
         examples=["invoice.*"],
     ),
 ]
@@ -51,13 +51,13 @@ class EmitMany(Body, frozen=True):
 
 
 class EventQuery(Body, frozen=True):
-    """Which events, and how many."""
+    """A page of events."""
 
     name: Pattern = "*"
     key: Annotated[str | None, Meta(description="Only events with this key.")] = None
     since: Since | None = None
-    until: Annotated[Since | None, Meta(description="Before then.")] = None
-    after: Annotated[str | None, Meta(description="The `next` of the part before.")] = None
+    until: Annotated[Since | None, Meta(description="Only before this time.")] = None
+    after: Annotated[str | None, Meta(description="The `next` of the previous page.")] = None
     limit: Limit = 100
 
 
@@ -66,9 +66,11 @@ class ReplayEvents(Body, frozen=True):
 
     schedule: Annotated[str, Meta(min_length=1)]
     since: Since
-    until: Annotated[Since | None, Meta(description="Before then; without any, now.")] = None
-    only: Annotated[Pattern | None, Meta(description="Only to some.")] = None
-    dry_run: Annotated[bool, Meta(description="Say what would be done.")] = False
+    until: Annotated[Since | None, Meta(description="Only before this time; default: now.")] = None
+    only: Annotated[Pattern | None, Meta(description="Only events that match this pattern.")] = None
+    dry_run: Annotated[bool, Meta(description="Return the result without changing anything.")] = (
+        False
+    )
 
 
 class EmittedOne(Said, frozen=True):
@@ -93,7 +95,7 @@ EVENTS: Final = Router("events")
 
 @EVENTS("GET /events", "viewer", tenants=True)
 async def events(request: WebRequest, query: EventQuery) -> Listed[EventView]:
-    """Events, the newest first, and the reactions to each."""
+    """List events, newest first, with the reactions to each."""
     return await request.app.ask(
         event_list,
         query.name,
@@ -118,7 +120,7 @@ async def events(request: WebRequest, query: EventQuery) -> Listed[EventView]:
 async def emit(request: WebRequest, body: Emit) -> EmittedOne:
     """Emit an event: schedules that react to it start.
 
-    A step of a flow that waits for it goes on, with the payload as its result.
+    A flow step that waits for it continues, with the payload as its result.
     """
     [number] = await _said(request, [body], body)
     return EmittedOne(id=number)
@@ -147,11 +149,11 @@ async def emit_many(request: WebRequest, body: EmitMany) -> EmittedMany:
 async def replay(request: WebRequest, body: ReplayEvents) -> ReplayResult:
     """Let a schedule react to events that it missed.
 
-    Events that it has reacted to are left alone, so it can be repeated.
+    Events that it has reacted to are skipped, so the call can be repeated.
     """
     since = since_in("since", body.since, now())
     if since is None:
-        raise InvalidValue("since: say from when on, as 2d or 2026-03-05T02:00:00Z")
+        raise InvalidValue("since: give the start, as 2d or 2026-03-05T02:00:00Z")
     return await request.app.events.areplay(
         body.schedule,
         since,
@@ -163,7 +165,7 @@ async def replay(request: WebRequest, body: ReplayEvents) -> ReplayResult:
 
 @EVENTS("GET /events/{event}", "viewer", tenants=True)
 async def event(request: WebRequest, _: Nothing) -> EventView:
-    """An event, and the reaction of each schedule."""
+    """Show an event, and the reaction of each schedule."""
     number = number_of(request, "event", part="event")
     return await request.app.ask(event_detail, number, tenant=request.user.tenant)
 

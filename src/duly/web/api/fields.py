@@ -21,21 +21,21 @@ MOST: Final = 1_000  # of a list, at once
 LARGEST: Final = 2**63 - 1
 _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
-Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MOST, description="How many at most.")]
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=MOST, description="Maximum number of items.")]
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)]
-JobId: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST, description="The number of a job.")]
-Duration: TypeAlias = Annotated[str, Meta(description="A length of time.", examples=["5m"])]
+JobId: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST, description="The id of a job.")]
+Duration: TypeAlias = Annotated[str, Meta(description="A duration.", examples=["5m"])]
 When: TypeAlias = Annotated[
     str,
     Meta(
-        description="A moment, as 2026-03-05T02:00:00Z, or a length of time from now, as 2h.",
+        description="A time, as 2026-03-05T02:00:00Z, or a duration from now, as 2h.",
         examples=["2h"],
     ),
 ]
 Since: TypeAlias = Annotated[
     str,
     Meta(
-        description="A moment, as 2026-03-05T02:00:00Z, or so long ago, as 7d.",
+        description="A time, as 2026-03-05T02:00:00Z, or a duration ago, as 7d.",
         examples=["7d"],
     ),
 ]

@@ -24,19 +24,21 @@ class SheetBody(Body, frozen=True):
 
     text: Annotated[str, Meta(description="TOML.", examples=['[queues.mail]\nrate = "100/m"\n'])]
     name: Annotated[
-        str, Meta(min_length=1, description="Under which it is remembered what was applied.")
+        str, Meta(min_length=1, description="Name under which the applied file is recorded.")
     ] = FILE
-    prune: Annotated[bool, Meta(description="Remove what was in the file and is no more.")] = False
-    take_back: Annotated[
-        bool, Meta(description="Let the file's word count where others differ.")
-    ] = False
+    prune: Annotated[bool, Meta(description="Remove entries that are no longer in the file.")] = (
+        False
+    )
+    take_back: Annotated[bool, Meta(description="Overwrite changes that were made elsewhere.")] = (
+        False
+    )
 
 
 class Export(Said, frozen=True):
-    """What is in the store and is not code's, as a file; arguments are in it as they are."""
+    """Schedules, queues and limits not declared in code, as a file; arguments are not hidden."""
 
     text: str
-    notes: Annotated[list[str], Meta(description="What no file can say.")]
+    notes: Annotated[list[str], Meta(description="Settings that a file cannot express.")]
 
 
 class Difference(Said, frozen=True):
@@ -48,22 +50,22 @@ class Difference(Said, frozen=True):
 
 
 class Change(Said, frozen=True):
-    """What becomes of one entry."""
+    """The planned change of one entry."""
 
     kind: Literal["schedule", "queue", "limit"]
     name: str
     action: str
     owner: str | None
     differences: list[Difference]
-    drift: Annotated[list[Difference], Meta(description="Set by a person, and it stays.")]
+    drift: Annotated[list[Difference], Meta(description="Set by a person, and kept.")]
 
 
 class PlanView(Said, frozen=True):
-    """What applying a file would do, or has done."""
+    """The changes that applying a file would make, or has made."""
 
     file: str
     counts: dict[str, int]
-    work: Annotated[bool, Meta(description="Whether there is anything to do.")]
+    work: Annotated[bool, Meta(description="Whether there are changes to apply.")]
     drift: bool
     applied: bool
     changes: list[Change]
@@ -82,9 +84,9 @@ DECLARING: Final = Router("declaring")
 
 @DECLARING("GET /export", "operator")
 async def export(request: WebRequest, _: Nothing) -> Export:
-    """What is in the store and is not code's, as a file.
+    """Export schedules, queues and limits that are not declared in code, as a file.
 
-    It is a file for its owner: arguments, headers and environments are in it as they are.
+    Keep the file private: arguments, headers and environments are not hidden.
     """
     sheet, notes = await request.app.ask(exported)
     return Export(text=write(sheet), notes=list(notes))
@@ -92,18 +94,18 @@ async def export(request: WebRequest, _: Nothing) -> Export:
 
 @DECLARING("POST /plan", "operator", example=_EXAMPLE)
 async def plan(request: WebRequest, body: SheetBody) -> PlanView:
-    """What applying a file would do, and what has drifted from it."""
+    """Plan the changes that applying a file would make, and show drift."""
     return _shown(await _draft(request, body), applied=False)
 
 
 @DECLARING(
     "POST /apply",
     "operator",
-    say=lambda found: "Applied." if found.work else "There was nothing to do.",
+    say=lambda found: "Applied." if found.work else "Nothing to do.",
     example=_EXAMPLE,
 )
 async def apply_sheet(request: WebRequest, body: SheetBody) -> PlanView:
-    """Do it: all of it, or nothing."""
+    """Apply a file: all changes, or none."""
     made = await _draft(request, body)
     if not made.is_written:
         await request.app.ask(apply, made, tasks=request.app.registry)

@@ -28,19 +28,19 @@ JOB: Final = Router("jobs", tenants=True)
 
 @JOB("GET /jobs/{id}", "viewer")
 async def job(request: WebRequest, _: Nothing) -> JobDetail:
-    """Everything about a job."""
+    """Show a job."""
     return await _detail(request, number_of(request))
 
 
 @JOB("GET /jobs/{id}/why", "viewer")
 async def why(request: WebRequest, _: Nothing) -> WhyView:
-    """Why a job is in its state."""
+    """Explain the state of a job."""
     return (await _detail(request, number_of(request))).why
 
 
 @JOB("GET /jobs/{id}/attempts", "viewer")
 async def attempts(request: WebRequest, _: Nothing) -> Listed[AttemptView]:
-    """Its executions that did not end it well."""
+    """List the attempts of a job that failed or were lost."""
     return Listed(items=list((await _detail(request, number_of(request))).attempts))
 
 
@@ -48,7 +48,7 @@ async def attempts(request: WebRequest, _: Nothing) -> Listed[AttemptView]:
 async def logs(request: WebRequest, query: LogQuery) -> Listed[LogLineView]:
     """Its log.
 
-    To follow it, ask again with `after` as the number of the last line.
+    To follow it, pass the number of the last line as `after`.
     """
     found = await request.app.ask(
         job_log,
@@ -67,7 +67,7 @@ async def logs(request: WebRequest, query: LogQuery) -> Listed[LogLineView]:
     say=lambda found: (
         f"Job {found.id} is retried."
         if found.flow is None
-        else f"Flow {found.id} goes on from its failed steps."
+        else f"Flow {found.id} continues from its failed steps."
     ),
 )
 async def retry(request: WebRequest, _: Nothing) -> JobDetail:
@@ -104,7 +104,7 @@ async def cancel(request: WebRequest, body: CancelReason) -> CancelledJob:
     example={"args": {"to": "bob"}},
 )
 async def again(request: WebRequest, body: RunAgain) -> EnqueuedOne:
-    """A new job like this one, with the same arguments or others."""
+    """Enqueue a copy of a job, with the same arguments or others."""
     made = await request.app.ask(
         run_again,
         request.app.registry,
@@ -125,7 +125,7 @@ async def remove(request: WebRequest, _: Nothing) -> None:
 async def flow(request: WebRequest, _: Nothing) -> FlowView:
     """A flow and its steps.
 
-    A flow is a job with steps, which are jobs too: `filter=flow:4711` lists those.
+    A flow is a job with steps, which are jobs too; list them with `filter=flow:4711`.
     """
     return await request.app.ask(flow_detail, number_of(request), tenant=request.user.tenant)
 

@@ -27,7 +27,9 @@ MOST_CHOSEN = 1_000  # jobs by their numbers, which are done one after the other
 
 PriorityWord: TypeAlias = Literal["high", "normal", "low", "idle"]
 Priority: TypeAlias = (
-    Annotated[int, Meta(ge=-100, le=100, description="-100 to 100, higher is sooner; or a word.")]
+    Annotated[
+        int, Meta(ge=-100, le=100, description="-100 to 100 (higher runs sooner), or a word.")
+    ]
     | PriorityWord
 )
 Arguments: TypeAlias = Annotated[
@@ -37,32 +39,36 @@ Chosen: TypeAlias = Annotated[list[JobId], Meta(max_length=MOST_CHOSEN)]
 
 
 class Enqueue(Body, frozen=True):
-    """A job to be run: which task, with what, when and how."""
+    """A job to enqueue: its task, arguments and options."""
 
     task: Annotated[str, Meta(min_length=1, description="The name of the task.")]
     args: Arguments = field(default_factory=dict)
     run_after: When | None = None
-    queue: Annotated[str | None, Meta(description="Another one than the task says.")] = None
+    queue: Annotated[str | None, Meta(description="Overrides the queue of the task.")] = None
     priority: Priority | None = None
     key: Annotated[
         str | None,
-        Meta(description="Names the promise: unique for the task among unfinished jobs."),
+        Meta(description="Unique key among the unfinished jobs of the task."),
     ] = None
     if_exists: Annotated[
         Literal["replace", "keep", "error"],
         Meta(description="What to do if an unfinished job has the key."),
     ] = "replace"
-    tenant: Annotated[str, Meta(description="Whose job it is.")] = ""
+    tenant: Annotated[str, Meta(description="Tenant of the job.")] = ""
     start_within: Duration | None = None
     late: Annotated[
-        Literal["skip", "run", "hurry"], Meta(description="What to do when that has passed.")
+        Literal["skip", "run", "hurry"],
+        Meta(description="Policy for a job that did not start in time."),
     ] = "skip"
     timeout: Duration | None = None
     attempts: (
-        Annotated[int, Meta(ge=1, le=1_000, description="How often it is tried; the first counts.")]
+        Annotated[
+            int,
+            Meta(ge=1, le=1_000, description="Maximum number of attempts, including the first."),
+        ]
         | None
     ) = None
-    title: Annotated[str | None, Meta(description="What people call it.")] = None
+    title: Annotated[str | None, Meta(description="A title for people.")] = None
     tags: list[str] = field(default_factory=list)
 
 
@@ -73,30 +79,30 @@ class EnqueueMany(Body, frozen=True):
 
 
 class JobQuery(Body, frozen=True):
-    """Which jobs, and how many."""
+    """A page of jobs."""
 
     filter: Words = ""
-    after: Annotated[str | None, Meta(description="The `next` of the part before.")] = None
+    after: Annotated[str | None, Meta(description="The `next` of the previous page.")] = None
     limit: Limit = 100
 
 
 class FilterQuery(Body, frozen=True):
-    """Which jobs."""
+    """A filter of jobs."""
 
     filter: Words = ""
 
 
 class LogQuery(Body, frozen=True):
-    """Which lines."""
+    """A page of log lines."""
 
-    after: Annotated[Number, Meta(description="After the line of this number.")] = 0
+    after: Annotated[Number, Meta(description="After the line with this number.")] = 0
     limit: Limit = 1_000
 
 
 class PartQuery(Body, frozen=True):
-    """Which parts."""
+    """A page of parts."""
 
-    after: Annotated[Number, Meta(description="After the part of this number.")] = 0
+    after: Annotated[Number, Meta(description="After the part with this number.")] = 0
     limit: Limit = 100
 
 
@@ -106,7 +112,10 @@ class RetryJobs(Body, frozen=True):
     filter: Words = ""
     ids: Chosen = field(default_factory=list)
     first: (
-        Annotated[int, Meta(ge=1, le=1_000_000, description="So many, the oldest failures first.")]
+        Annotated[
+            int,
+            Meta(ge=1, le=1_000_000, description="Maximum number of jobs, oldest failures first."),
+        ]
         | None
     ) = None
 
@@ -127,7 +136,7 @@ class RemoveJobs(Body, frozen=True):
 
 
 class CancelReason(Body, frozen=True):
-    """Why."""
+    """The reason."""
 
     reason: str = ""
 
@@ -143,7 +152,7 @@ class RunAgain(Body, frozen=True):
 
 
 class JobCount(Said, frozen=True):
-    """How many match; `more`: at least so many."""
+    """The number of matching jobs; with `more`, at least that many."""
 
     count: int
     more: bool
@@ -188,7 +197,7 @@ JOBS: Final = Router("jobs", tenants=True)
 
 @JOBS("GET /jobs", "viewer")
 async def jobs(request: WebRequest, query: JobQuery) -> Listed[JobView]:
-    """Jobs that match: unfinished ones first, then those that ended last.
+    """List matching jobs: unfinished ones first, then the last that ended.
 
     A part may be short, or empty, and not the last: `next` says so, and `searched_to` how far back
     was looked.
@@ -204,7 +213,7 @@ async def jobs(request: WebRequest, query: JobQuery) -> Listed[JobView]:
 
 @JOBS("GET /jobs/count", "viewer")
 async def count(request: WebRequest, query: FilterQuery) -> JobCount:
-    """How many jobs match."""
+    """Count matching jobs."""
     found = await request.app.jobs.acount(query.filter, at_most=MOST_COUNTED)
     return JobCount(count=found, more=found >= MOST_COUNTED)
 
@@ -226,7 +235,7 @@ async def failures(request: WebRequest, query: FilterQuery) -> Listed[FailureGro
 async def enqueue(request: WebRequest, body: Enqueue) -> EnqueuedOne:
     """Enqueue a job.
 
-    Where the web process knows the task, arguments are checked by its signature.
+    If the web process knows the task, arguments are checked against its signature.
     """
     [number] = await _enqueued(request, [body], body)
     return EnqueuedOne(id=number)
@@ -320,9 +329,9 @@ def _call(request: WebRequest, body: Enqueue) -> JobRequest:
 
 
 def _meant(words: str | None) -> str:
-    """What is done to many is said, if it is to all of them."""
+    """Require an explicit filter for a change of many jobs."""
     if words is None:
-        raise InvalidValue('say which: ids, or a filter; "" is for all of them')
+        raise InvalidValue('choose the jobs: ids, or a filter; "" is for all jobs')
     return words
 
 

@@ -16,23 +16,23 @@ from duly.web.api.endpoint import QUERIED, Endpoint, Nothing
 
 LONGEST_KEY: Final = 500
 TAGS: Final = {
-    "jobs": "Units of work: enqueue them, look at them, give them another chance, call them off.",
-    "schedules": "Rules about time, what they run, and what became of their due moments.",
-    "events": "What happened, and the work that starts because of it.",
-    "capacity": "Queues, limits and workers: how much may run, and who runs it.",
-    "asking": "How things stand.",
+    "jobs": "Units of work: enqueue, show, retry and cancel them.",
+    "schedules": "Rules about time, their tasks, and the history of their runs.",
+    "events": "Events, and the jobs that they trigger.",
+    "capacity": "Queues, limits and workers.",
+    "asking": "Status, checks and settings.",
     "declaring": "Schedules, queues and limits as a file.",
-    "access": "Who may use this, who did what, and what is not a problem.",
+    "access": "Access tokens, audit log and acknowledgements.",
     "work": "For workers in any language.",
 }
 _REF: Final = "#/components/schemas/{name}"
 _VIEW: Final = re.compile(rb'(?<=[a-z])View(_?")')
 _PART: Final = re.compile(r"{(\w+)(?::\w+)?}")
 _NAMES: Final = {
-    "id": "The number of a job.",
-    "event": "The number of an event.",
+    "id": "The id of a job.",
+    "event": "The id of an event.",
     "name": "Its name.",
-    "who": "The name of workers, or the number of one.",
+    "who": "The name of a worker, or its number.",
 }
 _ABOUT: Final = """\
 Everything that the command can do.
@@ -44,7 +44,7 @@ operator, admin. Moments are RFC 3339, durations texts such as `5m`. Lists answe
 
 
 class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Why it was not done."""
+    """A problem (RFC 9457)."""
 
     type: str
     title: str
@@ -115,8 +115,8 @@ def _types(endpoints: Iterable[Endpoint[Any, Any]]) -> list[Any]:
 def _operation(
     one: Endpoint[Any, Any], schemas: Mapping[int, Any], components: Mapping[str, Any]
 ) -> dict[str, Any]:
-    tenants = "" if one.tenants else " Not for a token of one tenant."
-    described = " ".join(filter(None, (one.about, f"Takes the {one.role} role.{tenants}")))
+    tenants = "" if one.tenants else " Not available to tokens of one tenant."
+    described = " ".join(filter(None, (one.about, f"Needs the {one.role} role.{tenants}")))
     found: dict[str, Any] = {
         "operationId": _name(one),
         "summary": one.summary,
@@ -178,7 +178,7 @@ def _in_query(name: str, schema: Mapping[str, Any], *, required: bool) -> dict[s
 
 def _responses(one: Endpoint[Any, Any], schemas: Mapping[int, Any]) -> dict[str, Any]:
     refused = {
-        "description": "It was not done; the problem says why.",
+        "description": "Refused; the problem says why.",
         "content": {MEDIA_TYPE: {"schema": schemas[id(ProblemBody)]}},
     }
     if one.answer is None:

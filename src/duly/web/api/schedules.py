@@ -43,31 +43,32 @@ Rule: TypeAlias = Annotated[
 ]
 Overlap: TypeAlias = Annotated[
     Literal["skip", "queue_one", "queue_all", "replace", "allow"],
-    Meta(description="What to do while the run before has not ended."),
+    Meta(description="Policy while the previous run has not ended."),
 ]
 Missed: TypeAlias = Annotated[
-    Literal["latest", "all", "skip"], Meta(description="What to do with moments nobody saw.")
+    Literal["latest", "all", "skip"], Meta(description="Policy for missed runs.")
 ]
 AtMost: TypeAlias = Annotated[
-    int, Meta(ge=1, le=1_000_000, description='With missed="all": so many, the newest.')
+    int, Meta(ge=1, le=1_000_000, description='With missed="all": maximum number, the newest.')
 ]
 MaxRuns: TypeAlias = Annotated[
-    int, Meta(ge=1, description="At most so many runs from now on; then it is finished.")
+    int,
+    Meta(ge=1, description="Maximum number of runs from now on; then the schedule is finished."),
 ]
 Late: TypeAlias = Annotated[
-    Literal["skip", "run", "hurry"], Meta(description="What to do when start_within has passed.")
+    Literal["skip", "run", "hurry"], Meta(description="Policy for runs later than start_within.")
 ]
 Dst: TypeAlias = Annotated[
-    str, Meta(description="What clock changes do: cron, systemd, elapsed, quartz, or GAP/FOLD.")
+    str, Meta(description="Effect of clock changes: cron, systemd, elapsed, quartz, or GAP/FOLD.")
 ]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_MOMENTS)]
 
 
 class PolicyFields(Body, frozen=True, kw_only=True):
-    """What may be said beside the rule and the task. What is left out stays, or is the default."""
+    """Options beside the rule and the task. Omitted options stay, or have their default."""
 
     zone: Annotated[
-        str | UnsetType | None, Meta(description="Of the rule, if that names none.")
+        str | UnsetType | None, Meta(description="Time zone of a rule that names none.")
     ] = UNSET
     overlap: Overlap | UnsetType = UNSET
     missed: Missed | UnsetType = UNSET
@@ -77,7 +78,8 @@ class PolicyFields(Body, frozen=True, kw_only=True):
     late: Late | UnsetType = UNSET
     dst: Dst | UnsetType = UNSET
     exclude: Annotated[
-        str | UnsetType | None, Meta(description="A rule, or holidays(DE-BE): not then.")
+        str | UnsetType | None,
+        Meta(description="A rule, or holidays(DE-BE), whose times are excluded."),
     ] = UNSET
     jitter: Duration | UnsetType | None = UNSET
     start: Annotated[str | UnsetType | None, Meta(description="Nothing is due before.")] = UNSET
@@ -97,39 +99,41 @@ class Add(PolicyFields, frozen=True, kw_only=True):
     task: Annotated[str, Meta(min_length=1)]
     args: Arguments = field(default_factory=dict)
     if_exists: Annotated[
-        Literal["error", "replace", "keep"], Meta(description="If there is one of that name.")
+        Literal["error", "replace", "keep"], Meta(description="Policy if the name is taken.")
     ] = "error"
 
 
 class ScheduleEdit(PolicyFields, frozen=True, kw_only=True):
-    """What is to be otherwise. Of arguments, *** is the hidden value if no other changes."""
+    """The fields to change. In arguments, *** keeps a hidden value if no other value changes."""
 
     rule: Rule | UnsetType = UNSET
     args: Arguments | UnsetType = UNSET
 
 
 class ScheduleQuery(Body, frozen=True):
-    """Which schedules, and how many."""
+    """A page of schedules."""
 
     filter: Annotated[
         str, Meta(description="As state:paused owner:code start:event nightly. Empty: all.")
     ] = ""
-    after: Annotated[str, Meta(description="Behind this name: the `next` of the part before.")] = ""
+    after: Annotated[str, Meta(description="After this name: the `next` of the previous page.")] = (
+        ""
+    )
     limit: Limit = 100
 
 
 class PauseBody(Body, frozen=True):
-    """How long, and why."""
+    """The duration and the reason of a pause."""
 
     until: When | None = None
     note: str = ""
     catch_up: Annotated[
-        bool, Meta(description="Treat what is due meanwhile as missed, instead of skipping it.")
+        bool, Meta(description="Treat runs during the pause as missed, instead of skipping them.")
     ] = False
 
 
 class SkipNext(Body, frozen=True):
-    """How many moments are left out."""
+    """The number of upcoming runs to skip."""
 
     count: Annotated[int, Meta(ge=1, le=100)] = 1
 
@@ -137,7 +141,7 @@ class SkipNext(Body, frozen=True):
 class RewindBody(Body, frozen=True):
     """From when runs are decided again; runs that were fired are not fired twice."""
 
-    to: Annotated[Since | None, Meta(description="null: go on from now.")] = None
+    to: Annotated[Since | None, Meta(description="null: continue from now.")] = None
 
 
 class RunBody(Body, frozen=True):
@@ -150,30 +154,34 @@ class RunBody(Body, frozen=True):
 
 
 class Backfilling(Body, frozen=True):
-    """Which moments that have passed are run now: from `start` up to, and not with, `end`."""
+    """The past runs to make now: from `start` up to `end` (exclusive)."""
 
     start: Annotated[str, Meta(examples=["2026-03-05T00:00:00Z"])]
     end: Annotated[str, Meta(examples=["2026-03-06T00:00:00Z"])]
-    dry_run: Annotated[bool, Meta(description="Say what would be done.")] = False
-    again: Annotated[bool, Meta(description="Also those that have run.")] = False
+    dry_run: Annotated[bool, Meta(description="Return the result without changing anything.")] = (
+        False
+    )
+    again: Annotated[bool, Meta(description="Also run those that have run.")] = False
 
 
 class HistoryQuery(Body, frozen=True):
-    """Which due moments."""
+    """A page of due runs."""
 
     since: Since | None = None
-    until: Annotated[Since | None, Meta(description="Before then: the `next` of a part.")] = None
+    until: Annotated[
+        Since | None, Meta(description="Before this time: the `next` of the previous page.")
+    ] = None
     limit: Limit = 100
 
 
 class PreviewQuery(Body, frozen=True):
-    """How many moments."""
+    """The number of runs."""
 
     count: Count = 10
 
 
 class WhyQuery(Body, frozen=True):
-    """Which moment; without any, the last."""
+    """The run to explain; default: the last."""
 
     at: Annotated[
         str | None,
@@ -182,7 +190,7 @@ class WhyQuery(Body, frozen=True):
 
 
 class RuleQuery(Body, frozen=True):
-    """A rule that somebody thinks about."""
+    """A rule to preview."""
 
     rule: Rule
     zone: str | None = None
@@ -191,7 +199,7 @@ class RuleQuery(Body, frozen=True):
 
 
 class Skipped(Said, frozen=True):
-    """The moments that were skipped, or taken back."""
+    """The runs that were skipped, or restored."""
 
     moments: list[datetime]
 
@@ -209,7 +217,7 @@ SCHEDULES: Final = Router("schedules")
     example={"until": "2h", "note": "the disk is full"},
 )
 async def pause(request: WebRequest, body: PauseBody) -> ScheduleView:
-    """Run nothing, until a time or until it is resumed."""
+    """Pause a schedule, until a time or until it is resumed."""
     until = when_in("until", body.until, zone=await zone_here(request))
     found = await request.app.schedules.apause(
         request.name("name"), until=until, note=body.note, catch_up=body.catch_up
@@ -223,7 +231,7 @@ async def pause(request: WebRequest, body: PauseBody) -> ScheduleView:
     say=lambda found: f"{found.name} is resumed.",
 )
 async def resume(request: WebRequest, _: Nothing) -> ScheduleView:
-    """Run again, from now on."""
+    """Resume a schedule, from now on."""
     return ScheduleView.of(await request.app.schedules.aresume(request.name("name")))
 
 
@@ -231,12 +239,12 @@ async def resume(request: WebRequest, _: Nothing) -> ScheduleView:
     "POST /schedules/{name:path}/skip-next",
     "operator",
     say=lambda found: (
-        f"Skipped {_listed(found)}." if found.moments else "No moment ahead can be skipped."
+        f"Skipped {_listed(found)}." if found.moments else "There is no upcoming run to skip."
     ),
     example={"count": 1},
 )
 async def skip_next(request: WebRequest, body: SkipNext) -> Skipped:
-    """Leave the next moments out."""
+    """Skip the next runs."""
     return Skipped(
         moments=await request.app.schedules.askip_next(request.name("name"), count=body.count)
     )
@@ -246,11 +254,11 @@ async def skip_next(request: WebRequest, body: SkipNext) -> Skipped:
     "POST /schedules/{name:path}/unskip",
     "operator",
     say=lambda found: (
-        f"{_listed(found)} will run again." if found.moments else "No moment ahead is skipped."
+        f"{_listed(found)} will run again." if found.moments else "No upcoming run is skipped."
     ),
 )
 async def unskip(request: WebRequest, _: Nothing) -> Skipped:
-    """Take back every moment ahead that was skipped in advance."""
+    """Restore every upcoming run that was skipped in advance."""
     return Skipped(moments=await request.app.schedules.aunskip(request.name("name")))
 
 
@@ -264,7 +272,7 @@ async def unskip(request: WebRequest, _: Nothing) -> Skipped:
     ),
 )
 async def run(request: WebRequest, body: RunBody) -> FireView:
-    """Run it once, now, under its own overlap policy."""
+    """Run a schedule once, now, under its own overlap policy."""
     name = request.name("name")
     args, registry = body.args, request.app.registry
     if args is None and not await request.app.ask(runs_without_event, registry, name):
@@ -283,7 +291,7 @@ async def run(request: WebRequest, body: RunBody) -> FireView:
     },
 )
 async def backfill(request: WebRequest, body: Backfilling) -> Backfill:
-    """Run moments that have passed: all of them are queued, or none."""
+    """Backfill past runs: all are queued, or none."""
     zone = await zone_here(request)
     return await request.app.schedules.abackfill(
         request.name("name"),
@@ -298,7 +306,7 @@ async def backfill(request: WebRequest, body: Backfilling) -> Backfill:
     "POST /schedules/{name:path}/rewind", "admin", say=lambda found: f"{found.name} is rewound."
 )
 async def rewind(request: WebRequest, body: RewindBody) -> ScheduleView:
-    """Set its cursor back, after the database's clock was ahead; nothing runs twice."""
+    """Rewind a schedule after the database's clock was ahead; nothing runs twice."""
     to = since_in("to", body.to, now(), zone=await zone_here(request))
     return ScheduleView.of(await request.app.ask(rewound, request.name("name"), to=to))
 
@@ -309,13 +317,13 @@ async def rewind(request: WebRequest, body: RewindBody) -> ScheduleView:
     say=lambda found: f"{found.name} is as the code says.",
 )
 async def take_back(request: WebRequest, _: Nothing) -> ScheduleView:
-    """Undo what people have edited of a schedule that code declares."""
+    """Revert a schedule to its declaration in code."""
     return ScheduleView.of(await request.app.ask(taken_back, request.name("name")))
 
 
 @SCHEDULES("GET /schedules", "viewer")
 async def schedules(request: WebRequest, query: ScheduleQuery) -> Listed[ScheduleView]:
-    """Schedules that match, by name."""
+    """List matching schedules by name."""
     found = await request.app.schedules.alist(query.filter, after=query.after, limit=query.limit)
     after = found[-1].name if len(found) == query.limit else None
     return Listed(items=[ScheduleView.of(one) for one in found], next=after)
@@ -329,7 +337,7 @@ async def schedules(request: WebRequest, query: ScheduleQuery) -> Listed[Schedul
     example={"name": "nightly", "rule": "02:00 Europe/Berlin", "task": "report"},
 )
 async def add(request: WebRequest, body: Add) -> ScheduleView:
-    """Remember a schedule; its first moment is after now."""
+    """Add a schedule; its first run is in the future."""
     words = _words(body, request.app.backend.zone)
     plan = await asyncio.to_thread(
         plan_named,
@@ -347,9 +355,9 @@ async def add(request: WebRequest, body: Add) -> ScheduleView:
 
 @SCHEDULES("GET /schedules/{name:path}/history", "viewer")
 async def history(request: WebRequest, query: HistoryQuery) -> Listed[FireView]:
-    """What became of its due moments, the newest first.
+    """List the history of a schedule: its due runs and their outcomes, newest first.
 
-    For what is older, ask again with `until` as the `next` of this part.
+    For older runs, pass the `next` of this page as `until`.
     """
     found = await request.app.schedules.ahistory(
         request.name("name"),
@@ -363,25 +371,25 @@ async def history(request: WebRequest, query: HistoryQuery) -> Listed[FireView]:
 
 @SCHEDULES("GET /schedules/{name:path}/preview", "viewer")
 async def preview(request: WebRequest, query: PreviewQuery) -> RuleView:
-    """Its next moments, if nothing changes."""
+    """Preview the next runs of a schedule."""
     return await request.app.ask(schedule_moments, request.name("name"), count=query.count)
 
 
 @SCHEDULES("GET /schedules/{name:path}/why", "viewer")
 async def why(request: WebRequest, query: WhyQuery) -> WhyView:
-    """What became of a due moment, and why."""
+    """Explain the outcome of a scheduled run."""
     return await request.app.ask(answer_schedule, request.name("name"), query.at)
 
 
 @SCHEDULES("GET /schedules/{name:path}/changes", "viewer")
 async def changed(request: WebRequest, _: Nothing) -> Listed[ScheduleChangeView]:
-    """Who changed it, and what."""
+    """List the changes of a schedule: who changed which field."""
     return Listed(items=await request.app.ask(schedule_changes, request.name("name")))
 
 
 @SCHEDULES("GET /schedules/{name:path}", "viewer")
 async def schedule(request: WebRequest, _: Nothing) -> ScheduleView:
-    """A schedule, and where it stands."""
+    """Show a schedule."""
     return ScheduleView.of(await request.app.schedules.aget(request.name("name")))
 
 
@@ -392,7 +400,7 @@ async def schedule(request: WebRequest, _: Nothing) -> ScheduleView:
     example={"rule": "03:00 Europe/Berlin", "start_within": "4h"},
 )
 async def edit(request: WebRequest, body: ScheduleEdit) -> ScheduleView:
-    """Change what is said, and nothing else; no moment becomes missed by it."""
+    """Change the given fields of a schedule; an edit never makes runs missed."""
     found = await request.app.ask(
         edited_by_name,
         request.app.registry,
@@ -408,13 +416,13 @@ async def edit(request: WebRequest, body: ScheduleEdit) -> ScheduleView:
     "DELETE /schedules/{name:path}", "operator", say=lambda _: "Removed.", leads_to="/schedules"
 )
 async def remove(request: WebRequest, _: Nothing) -> None:
-    """Forget the schedule; its jobs stay."""
+    """Remove a schedule; its jobs stay."""
     await request.app.schedules.aremove(request.name("name"))
 
 
 @SCHEDULES("GET /rules/next", "viewer")
 async def next_moments(request: WebRequest, query: RuleQuery) -> RuleView:
-    """What a rule means, when it is due, and what clock changes will do to it."""
+    """Explain a rule: in words, its next times, and the effect of clock changes."""
     zone = query.zone or request.app.backend.zone
     return await request.app.ask(
         rule_facts, query.rule, zone=zone, dst=query.dst, count=query.count
@@ -422,7 +430,7 @@ async def next_moments(request: WebRequest, query: RuleQuery) -> RuleView:
 
 
 def _words(body: PolicyFields, zone: str | None) -> dict[str, Any]:
-    """What was said, as ``@duly.schedule`` takes it."""
+    """Return the given options, in the form that ``@duly.schedule`` takes."""
     said = said_in(body, *_WORDS)
     for bound in ("start", "end"):
         if said.get(bound) is not None:

@@ -17,16 +17,16 @@ from duly.web.request import WebRequest
 
 
 class FindingView(Said, frozen=True):
-    """What one check came to."""
+    """The result of one check."""
 
     check: str
     level: Literal["ok", "warning", "problem"]
     said: str
-    fix: Annotated[str | None, Meta(description="What helps.")]
+    fix: Annotated[str | None, Meta(description="The fix.")]
 
 
 class Doctor(Said, frozen=True):
-    """What is around the store."""
+    """The results of duly doctor."""
 
     ok: Annotated[bool, Meta(description="No check found a problem.")]
     findings: list[FindingView]
@@ -46,14 +46,14 @@ ASKING: Final = Router("asking")
 
 @ASKING("GET /status", "viewer")
 async def status(request: WebRequest, _: Nothing) -> TodayView:
-    """Whether all runs since yesterday were OK, and what needs attention."""
+    """Show whether all runs since yesterday were OK, and the items that need attention."""
     zone = request.app.backend.zone or "UTC"
     return TodayView.of(await request.app.ask(look, zone=zone), zone)
 
 
 @ASKING("GET /doctor", "admin")
 async def doctor(request: WebRequest, _: Nothing) -> Doctor:
-    """What is around the store, and what helps."""
+    """Run the checks of duly doctor, with fixes."""
     found = await _checkup(request)
     if found.trouble:
         raise StoreUnavailable(found.trouble)
@@ -68,7 +68,7 @@ async def doctor(request: WebRequest, _: Nothing) -> Doctor:
 
 @ASKING("GET /settings", "admin")
 async def settings(request: WebRequest, _: Nothing) -> Listed[Setting]:
-    """Every setting of the web process, its value and where that comes from."""
+    """List the settings of the web process, their values and sources."""
     there = request.app.backend.settings
     return Listed(
         items=[

@@ -32,13 +32,13 @@ from duly.web.request import WebRequest
 
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 Fence: TypeAlias = Annotated[
-    int, Meta(ge=0, le=2**63 - 1, description="The number that came with the job.")
+    int, Meta(ge=0, le=2**63 - 1, description="The fencing token that came with the job.")
 ]
 Told: TypeAlias = Annotated[
     Order,
     Meta(
-        description="run; drain: take nothing more; stop: end when what runs has ended; "
-        "kill: give back what runs, and end."
+        description="run; drain: claim nothing more; stop: end when the running jobs have ended; "
+        "kill: give the running jobs back, and end."
     ),
 ]
 
@@ -46,14 +46,15 @@ Told: TypeAlias = Annotated[
 class Register(Body, frozen=True):
     """The name of an HTTP worker, its tasks, queues and slots."""
 
-    name: Annotated[str, Meta(min_length=1, description="For people: two may have the same.")]
+    name: Annotated[str, Meta(min_length=1, description="For people; need not be unique.")]
     tasks: Annotated[tuple[str, ...], Meta(min_length=1, description="The tasks that it knows.")]
     queues: tuple[str, ...] = ("default",)
     slots: Annotated[int, Meta(description="How many jobs it runs at once, at most.")] = 1
     lease: Annotated[
-        str, Meta(description="How long it may be silent until others get its jobs.")
+        str,
+        Meta(description="Lease: without heartbeats for this long, its jobs go to other workers."),
     ] = "60s"
-    resources: Annotated[dict[str, int], Meta(description="What it has for tasks with needs.")] = (
+    resources: Annotated[dict[str, int], Meta(description="Resources for tasks with needs.")] = (
         msgspec.field(default_factory=dict)
     )
 
@@ -62,12 +63,12 @@ class Register(Body, frozen=True):
 
 
 class Registered(Said, frozen=True):
-    worker: Annotated[int, Meta(description="To be shown with everything it says.")]
+    worker: Annotated[int, Meta(description="Must be sent with every request of the worker.")]
     lease_until: datetime
 
 
 class WorkerNumber(Body, frozen=True):
-    """Which worker asks: the number that it was given when it registered."""
+    """The number that the worker got when it registered."""
 
     worker: Number
 
@@ -78,30 +79,32 @@ class Renewed(Said, frozen=True):
     lease_until: datetime
     order: Told
     slots: Annotated[int, Meta(description="How many jobs it may run at once.")]
-    jobs: Annotated[list[int], Meta(description="What it runs, as the store has it.")]
+    jobs: Annotated[
+        list[int], Meta(description="The jobs that it holds, according to the database.")
+    ]
     cancel: Annotated[dict[str, str], Meta(description="Jobs to be stopped, and why.")]
 
 
 class Claim(WorkerNumber, frozen=True):
-    """How many jobs to take, and how long to wait until there is one."""
+    """The number of jobs to claim, and how long to wait for one."""
 
     limit: Annotated[int, Meta(description="1 to 100.")] = 1
     wait: Duration = "0s"
 
 
 class ClaimedWork(Said, frozen=True):
-    """A job to be run."""
+    """A claimed job."""
 
     id: int
-    fence: Annotated[int, Meta(description="To be shown with all that is said about the job.")]
+    fence: Annotated[int, Meta(description="Must be sent with every report about the job.")]
     task: str
-    args: Annotated[msgspec.Raw, Meta(description="As they were given: nothing is hidden.")]
+    args: Annotated[msgspec.Raw, Meta(description="As enqueued; nothing is hidden.")]
     attempt: Annotated[int, Meta(description="The first is 1.")]
     queue: str
     due_at: datetime
-    deadline: Annotated[datetime | None, Meta(description="By when it had to start.")]
+    deadline: Annotated[datetime | None, Meta(description="Start deadline.")]
     timeout_seconds: Annotated[
-        float | None, Meta(description="After so long its worker is to stop it.")
+        float | None, Meta(description="Time limit, after which the worker must stop it.")
     ]
     title: str
     key: str | None
@@ -141,7 +144,7 @@ class DoneJob(Body, frozen=True):
 
 
 class FailedJob(Body, frozen=True):
-    """It failed; whether it is tried again, its own retry decides, unless this says otherwise."""
+    """The job failed; its own retry policy decides about a retry, unless `retry` overrides it."""
 
     id: JobId
     fence: Fence
@@ -149,12 +152,12 @@ class FailedJob(Body, frozen=True):
     traceback: str = ""
     retry: Annotated[
         bool | str,
-        Meta(description="false: it would fail again; a length of time: not before that."),
+        Meta(description="false: no retry; a duration: retry after it."),
     ] = True
 
 
 class StoppedJob(Body, frozen=True):
-    """It was stopped, or is given back."""
+    """The job was stopped, or is given back."""
 
     id: JobId
     fence: Fence
@@ -162,16 +165,17 @@ class StoppedJob(Body, frozen=True):
 
 
 class Finish(WorkerNumber, frozen=True):
-    """What became of jobs."""
+    """The outcomes of jobs."""
 
     done: tuple[DoneJob, ...] = ()
     failed: tuple[FailedJob, ...] = ()
     cancelled: Annotated[
-        tuple[StoppedJob, ...], Meta(description="Without a reason: the one it was asked with.")
+        tuple[StoppedJob, ...],
+        Meta(description="Default reason: that of the cancellation request."),
     ] = ()
     given_back: Annotated[
         tuple[StoppedJob, ...],
-        Meta(description="Not begun, or left off because the worker stops: others run them."),
+        Meta(description="Not started, or interrupted by a stop; other workers run them."),
     ] = ()
 
     def endings(self) -> list[ReportedOutcome]:
@@ -194,7 +198,7 @@ class RefusedJob(Said, frozen=True):
 
 
 class FinishAnswer(Said, frozen=True):
-    """Which were written, now or before, and which are not the worker's any more."""
+    """The outcomes that were stored, and the jobs that the worker does not hold any more."""
 
     kept: list[int]
     refused: list[RefusedJob]
@@ -215,7 +219,7 @@ class Log(WorkerNumber, frozen=True):
 
 
 class ProgressReport(WorkerNumber, frozen=True):
-    """How far a job is."""
+    """The progress of a job."""
 
     id: JobId
     fence: Fence
@@ -251,34 +255,34 @@ def _endpoint(name: str) -> Callable[[Handler[B, A]], Handler[B, A]]:
 
 @_endpoint("register")
 async def register(workers: HttpWorkers, app: UserApp, body: Register) -> Registered:
-    """Begin a worker, and its lease."""
+    """Register a worker, and begin its lease."""
     return Registered.of(await workers.register(body.wanted(), holder=app.holder))
 
 
 @_endpoint("renew")
 async def renew(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> Renewed:
-    """Prolong the lease, and hear what is to be done."""
+    """Renew the lease, and get the order to the worker."""
     heard = await workers.renew(body.worker, holder=app.holder)
     return Renewed.of(heard, cancel={str(number): why for number, why in heard.cancel.items()})
 
 
 @_endpoint("claim")
 async def claim(workers: HttpWorkers, app: UserApp, body: Claim) -> Given:
-    """Take jobs to run, or wait for some."""
+    """Claim jobs, or wait for some."""
     brought = await workers.claim(body.worker, holder=app.holder, limit=body.limit, wait=body.wait)
     return Given(order=brought.order, jobs=[ClaimedWork.claimed(job) for job in brought.jobs])
 
 
 @_endpoint("held")
 async def held(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> HeldJobs:
-    """What it runs: after an answer that was lost."""
+    """List the jobs that the worker holds, for use after a lost response."""
     jobs = await workers.held(body.worker, holder=app.holder)
     return HeldJobs(jobs=[ClaimedWork.claimed(job) for job in jobs])
 
 
 @_endpoint("finish")
 async def finished(workers: HttpWorkers, app: UserApp, body: Finish) -> FinishAnswer:
-    """Say what became of jobs."""
+    """Report the outcomes of jobs."""
     # The audit log names the user who reports the outcomes.
     report = await app.ask(workers.finish, body.worker, body.endings(), holder=app.holder)
     refused = [RefusedJob.of(one) for one in report.refused]
@@ -294,12 +298,12 @@ async def log(workers: HttpWorkers, app: UserApp, body: Log) -> None:
 
 @_endpoint("progress")
 async def progress(workers: HttpWorkers, app: UserApp, body: ProgressReport) -> None:
-    """Say how far a job is."""
+    """Report the progress of a job."""
     job = FencedJob(body.worker, body.id, body.fence)
     await workers.progress(job, body.percent, message=body.message, holder=app.holder)
 
 
 @_endpoint("end")
 async def end(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> None:
-    """End a worker: others get what it still held."""
+    """Unregister a worker; its remaining jobs go to other workers."""
     await workers.end(body.worker, holder=app.holder)

@@ -221,7 +221,7 @@ class ChildJob:
 
     @property
     def is_heard(self) -> bool:
-        """Whether frames reach the worker; False in a fork of the child."""
+        """Return whether frames reach the worker; False in a fork of the child."""
         return self._worker.is_ours
 
     def log(self, line: LogFrame) -> None:
@@ -347,7 +347,7 @@ async def _called(
 
 
 def _is_complete(job: ChildJob) -> bool:
-    """Whether the task has completed its job in a transaction, so the store knows the outcome."""
+    """Return whether the task has completed its job in a transaction of its own."""
     return job.completion is not None and job.completion.completed
 
 

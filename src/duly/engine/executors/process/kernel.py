@@ -60,7 +60,7 @@ class KernelProcess:
         return resident(self.pid)
 
     def _is_dead(self) -> bool:
-        """Whether it is dead; if so, kill its group while its PID is still reserved."""
+        """Return whether it is dead; if so, kill its group while its PID is still reserved."""
         if not hasattr(os, "waitid"):  # macOS, before Python 3.13
             return self._process.poll() is not None
         try:
