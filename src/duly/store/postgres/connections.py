@@ -41,11 +41,12 @@ KEEPALIVES = {
 
 # How the server plans the statements of the store. A plan is kept for as long as the connection. It
 # may have been made while a table was empty, when reading it whole looked cheapest: so an index is
-# used wherever one fits, and in its order. A scan that has no alternative counts as very expensive
-# then, and would be compiled without jit=off.
+# used wherever one fits, in its order, and not all of it as by a merge join. A scan that has no
+# alternative counts as very expensive then, and would be compiled without jit=off.
 PLANS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
+    "enable_mergejoin": "off",
     "jit": "off",
 }
 

@@ -88,7 +88,8 @@ returning {job}, rank, {schedule_name};
 returning {job}, rank, {schedule_name};
 
 -- part: ready_here
-state = 'ready' and queue = :queue and shelf = :shelf::smallint
+-- The shelf is in a query of its own: compared with a known number, the index of that shelf would match.
+state = 'ready' and queue = :queue and shelf = (select :shelf::smallint)
 
 -- name: oldest_of_tasks
 -- The oldest ready job of each of the worker's tasks on a shelf: one index step for each task there.

@@ -89,7 +89,12 @@ select clock.now,
          where state = 'scheduled' and ready_at <= clock.now
          order by ready_at
          limit 1),
-       (select count(*) from (select 1 from duly.job where state = 'ready' limit 10001) as ready),
+       (select count(*)
+          from (select 1
+                  from duly.job
+                 where state = 'ready'
+                 order by queue, shelf, rank, id
+                 limit 10001) as ready),
        (select count(*)
           from (select 1 from duly.job where worker is not null
                  union all

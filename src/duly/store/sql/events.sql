@@ -56,11 +56,11 @@ select {schedule}, {now}
  order by id;
 
 -- name: later_events
--- Events that may cancel a pending reaction: handled ones, and the next :ahead unhandled ones. SQLite
--- must not search by name: there may be millions of events of one name.
+-- Events that may cancel a pending reaction: handled ones, and the next :ahead unhandled ones. They
+-- are not searched by name: there may be millions of events of one name.
 select {event}
   from duly.event
- where {sqlite +}name >= :low::text and {sqlite +}name <= :high::text and at >= :since::bigint
+ where name || '' >= :low::text and name || '' <= :high::text and at >= :since::bigint
    and (seen or at <= coalesce((select ahead.at from duly.event as ahead where not ahead.seen
                                  order by ahead.at, ahead.id
                                  limit 1 offset :ahead::bigint), event.at))
@@ -92,11 +92,15 @@ select {event},
 -- name: key_holders
 -- The jobs that hold the keys, and the events that created them if they are not pruned.
 select job_key.task, job_key.key, job.id, job.state, job.schedule_id, job.fire_id, job.tenant,
-       job.attempt, event.id, event.at
-  from {rows :rows as asked (task text, key text)}
-  join duly.job_key on job_key.task = asked.task and job_key.key = asked.key
-  join duly.job on job.id = job_key.job_id
-  left join duly.event on event.id = job.request;
+       job.attempt, (select event.id from duly.event where event.id = job.request),
+       (select event.at from duly.event where event.id = job.request)
+  from (select asked.task, asked.key,
+               (select held.job_id
+                  from duly.job_key as held
+                 where held.task = asked.task and held.key = asked.key) as job_id
+          from {rows :rows as asked (task text, key text)}
+         {postgres offset 0}) as job_key
+{lateral duly.job as job where job.id = job_key.job_id limit 1};
 
 -- name: adopt_jobs
 -- Assign replaced jobs to the fires of the events that replaced them.

@@ -250,7 +250,7 @@ select made.id, task, args, queue, made.priority, tenant, submitter,
        owner, version, null, made.state, clock.now, made.due_at, made.ready_at, made.deadline,
        made.late, made.retry, 0, 0, null, 0, null, schedule.id, made.fire_id, made.reason,
        {greatest}(made.ready_at, clock.now) - made.priority * 1000000::bigint, made.request, limits, needs,
-       terms, exists (select 1 from duly.queue where queue.name = schedule.queue and queue.fair),
+       terms, coalesce((select fair from duly.queue where queue.name = schedule.queue), false),
        (select {shelf_of_moment}
           from (select schedule.limits as limits, schedule.needs as needs, 0 as crashes,
                        made.priority as priority, made.schedule_id as schedule_id,
