@@ -206,8 +206,9 @@ def packed_calls(calls: Iterable[JobRequest], numbers: Iterable[int]) -> str:
     """Return calls and their numbers as JSON text for ``enqueue``: an object for each run.
 
     A run is calls that follow each other, differ in their arguments only, and have consecutive
-    numbers: a bulk of one task is one object with a list of arguments. In 10,000 jobs this takes
-    the client 0.2 µs for each and SQLite 5, where an object for each job took 12 and 25.
+    numbers: a bulk of one task is one object with a list of arguments. With this and arguments
+    that are bound once, a job without arguments takes 11 µs of CPU on PostgreSQL, client and server,
+    and 7 on SQLite; an object for each job took 30 and 38.
     """
     runs: list[dict[str, object]] = []
     args: list[str] = []
