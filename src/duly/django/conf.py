@@ -33,7 +33,6 @@ class ProjectSettings:
     database: str = "default"  # the alias of the database with duly's tables
     inline: bool = False  # run jobs in this process, right after the commit
     tasks_module: str = "tasks"  # imported from every installed app
-    stats_token: str = ""  # opens stats.json to a program; empty: staff only
 
 
 def project() -> ProjectSettings:
