@@ -65,7 +65,7 @@ def test_what_cannot_be_backfilled_is_refused(app: Duly) -> None:
     end = now()
     with pytest.raises(InvalidValue, match=r"start=.* is naive"):
         app.schedules.backfill("report", end.replace(tzinfo=None), end)
-    with pytest.raises(InvalidValue, match="'7d': a datetime with a zone"):
+    with pytest.raises(InvalidValue, match="'7d': expected a datetime with a zone"):
         app.schedules.backfill("report", "7d", end)  # type: ignore[arg-type]
     with pytest.raises(InvalidValue, match="only past moments can be backfilled"):
         app.schedules.backfill("report", end, end + HOUR)

@@ -205,8 +205,8 @@ def test_an_app_does_not_start_beside_another_that_has_a_task_of_the_same_name(u
         with pytest.raises(InvalidValue) as refused, billing.running():
             pass
         assert str(refused.value).startswith(
-            'the app billing has a task called "send", and so has the app shop, whose worker '
-            'shop-1 takes jobs from the same queue, "default": each would run jobs of the other.'
+            'the app billing has a task named "send", and so has the app shop, whose worker '
+            'shop-1 takes jobs from the same queue, "default": each would run the other\'s jobs.'
         )
         with shop_of_two.running(), billing.running(queues=("billing",)):
             pass

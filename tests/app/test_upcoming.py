@@ -87,6 +87,6 @@ async def test_a_pause_that_would_be_over_says_so_on_the_clock_of_the_schedule(
     with pytest.raises(InvalidValue) as refused:
         await world.store.schedules.pause("nightly", until=MONDAY - HOUR)
     assert str(refused.value) == (
-        "until=Mon 2026-11-09 12:00 Europe/Berlin is in the past; it is M nowon 2026-11-09 13:00 "
-        "Europe/Berlin"
+        "until=Mon 2026-11-09 12:00 Europe/Berlin is in the past; it is Mon 2026-11-09 13:00 "
+        "Europe/Berlin now"
     )

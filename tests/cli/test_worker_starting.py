@@ -25,7 +25,7 @@ def command(*words: str) -> Result:
         (["tests.app.shop:missing"], 3, 'has no "missing"'),
         (["tests.app.waiting"], 3, "there is no app in"),
         (["tests.app.shop", "--resources", "gpu"], 2, "whole numbers: gpu=1,mem=8"),
-        (["tests.app.shop", "--lease", "15"], 2, 'say "15s"'),
+        (["tests.app.shop", "--lease", "15"], 2, 'write "15s"'),
         (
             ["tests.app.shop", "--concurrency", "0"],
             2,

@@ -178,7 +178,7 @@ def test_what_happened_before_a_schedule_is_replayed_once(here: Served, browser_
     expect(row).to_contain_text("succeeded")  # nobody has loaded the page again
     expect(row.get_by_role("link", name="doc.gone")).to_be_visible()
     browser_page.get_by_role("button", name="Replay…").click()
-    expect(preview).to_contain_text("it has reacted to all that it means")
+    expect(preview).to_contain_text("it has reacted to all matching events")
 
 
 @pytest.mark.thorough("a browser and a server for another look at the same page")

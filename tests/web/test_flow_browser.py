@@ -157,7 +157,7 @@ def test_what_failed_is_named_and_gone_on_from(
     expect(needs).to_contain_text("broken")
     browser_page.goto(f"{here.url}/jobs/{number}")
     browser_page.get_by_role("button", name="Retry failed steps").click()
-    expect(browser_page.locator(".toast")).to_contain_text(f"Flow {number} goes on")
+    expect(browser_page.locator(".toast")).to_contain_text(f"Flow {number} continues")
 
 
 @pytest.mark.thorough("a browser and a server for another look at the same page")

@@ -132,7 +132,7 @@ def length(found: object) -> timedelta:
 
 def whole(found: object, *, most: int) -> int:
     if type(found) is not int or not 1 <= found <= most:
-        raise InvalidValue(f"a whole number from 1 to {most:,}")
+        raise InvalidValue(f"expected a whole number from 1 to {most:,}")
     return found
 
 

@@ -69,7 +69,7 @@ def _toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))  # the byte order mark of some editors
     except RecursionError:
-        raise InvalidValue("it is nested too deep to be read") from None
+        raise InvalidValue("it is nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         raise InvalidValue(_syntax(str(error), text)) from None
     except ValueError:

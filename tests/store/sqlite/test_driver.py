@@ -68,7 +68,7 @@ def test_a_connection_of_the_other_library_is_refused(shop: Path) -> None:
         "tasks.greet.enqueue('ada')\n"
         "tasks.greet.using(connection=sqlite3.connect('shop.db')).enqueue('bob')",
     )
-    assert "the connection uses sqlite3, and duly uses pysqlite3 (SQLite 3." in said
+    assert "the connection uses sqlite3, but duly uses pysqlite3 (SQLite 3." in said
     assert "connect with pysqlite3, or uninstall pysqlite3" in said
 
 

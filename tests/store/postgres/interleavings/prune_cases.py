@@ -291,8 +291,19 @@ ADDED: Sequence[Added] = (
         "record_change",
         {"schedule_id": 2, "name": "other", "who": "ada", "what": "new"},
     ),
+    (  # only messages that were sent or given up are deleted: they do not change any more
+        "prune_alert_messages",
+        "insert into duly.alert_message values (1, 'ops', 1, '{}', 1, null, 1, '')",
+        "add_alert_messages",
+        {"rows": rows.packed([{"id": 2, "destination": "ops", "content": "{}"}])},
+    ),
 )
-TABLES = {"prune_attempts": "attempt", "prune_log": "log", "prune_changes": "change"}
+TABLES = {
+    "prune_attempts": "attempt",
+    "prune_log": "log",
+    "prune_changes": "change",
+    "prune_alert_messages": "alert_message",
+}
 
 
 async def old_rows_and_a_new_one(scene: Scene, added: Added) -> Explored:
