@@ -156,6 +156,23 @@ async def check_a_life(store: Store, heart: Callable[[], Awaitable[Store]] | Non
     assert (progress.ready, progress.running) == (0, 0)
 
 
+async def test_a_job_that_was_stopped_did_not_hold_the_interpreter(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with at_work(store, nothing, forever) as working:
+        began = boottime()
+        monkeypatch.setattr(working.worker.runner, "time", lambda: began)  # they end just now
+        [waited] = await working.enqueue("forever")
+        await until(lambda: waited in working.worker.running())
+        await store.jobs.cancel(waited, reason="enough")
+        await working.ended(waited)
+        assert working.worker.jobs_of(threading.get_native_id()) == [(waited, "forever")]
+        [held] = await working.enqueue("nothing")
+        await working.ended(held)
+        assert working.worker.jobs_of(threading.get_native_id()) == [(held, "nothing")]
+        await working.leave()
+
+
 async def test_a_job_starts_long_before_anybody_would_have_looked(store: Store) -> None:
     async with at_work(store, nothing) as working:
         waits = []

@@ -137,7 +137,9 @@ def test_the_page_of_such_a_schedule_speaks_of_events(here: Served, browser_page
         expect(browser_page.get_by_text(absent)).to_have_count(0)
     check_with_axe(browser_page)
     browser_page.get_by_role("button", name="Run now").click()
-    expect(browser_page.locator("#sheet")).to_contain_text("say here what one would say")
+    expect(browser_page.locator("#sheet")).to_contain_text(
+        "enter the arguments that the event would give"
+    )
     browser_page.get_by_label("doc_id (needed)").fill("7")
     browser_page.locator("#sheet").get_by_role("button", name="Run now").click()
     expect(browser_page.locator(".toast")).to_contain_text("is enqueued")

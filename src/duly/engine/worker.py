@@ -261,7 +261,9 @@ class Worker:
             on_loop = [run for run in running if run.place == "async"]
             task = None if self._loop is None else asyncio.current_task(self._loop)
             turning = [run for run in on_loop if getattr(run.stopper, "__self__", self) is task]
-            found = turning or [run for run in ended if run.place == "async"] or on_loop
+            there = [run for run in ended if run.place == "async"]
+            # Those that were stopped have waited meanwhile: a lost lease stops all jobs.
+            found = turning or [run for run in there if run.why is None] or there or on_loop
         else:
             found = [run for run in (*running, *ended) if run.thread == thread][:1]
         return [(run.job.id, run.job.task) for run in found]
