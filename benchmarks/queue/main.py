@@ -20,6 +20,7 @@ from benchmarks.queue.growth import churn, old_round, window
 from benchmarks.queue.idle import idle
 from benchmarks.queue.latency import first_job, latencies
 from benchmarks.queue.marks import show_marks
+from benchmarks.queue.page import write_page
 from benchmarks.queue.places import Places, all_places
 from benchmarks.queue.report import Figures
 
@@ -41,6 +42,8 @@ def main(words: Sequence[str] = ()) -> None:
         run = Run(places, kinds, options)
         failed = [question for question in options.ask if not answered(run, question)]
     show_marks(run.figures, list(places.servers))
+    if options.page:
+        write_page(run.figures, jobs=options.jobs, rounds=options.rounds)
     if failed:
         sys.exit(f"not answered: {', '.join(failed)}")
 
@@ -65,6 +68,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--idle-seconds", type=float, default=10)
     parser.add_argument("--latency-jobs", type=int, default=200)
     parser.add_argument("--only", nargs="+", default=(), help="words in contestants' names")
+    parser.add_argument("--page", action="store_true", help="write docs/performance.md")
     return parser.parse_args(words)
 
 
@@ -80,8 +84,9 @@ class Run:
     async def drain(self) -> None:
         jobs = self.options.jobs
         for workers in (1, 2):
-            rate = self._figures(f"drain {workers}", f"a full queue, {workers} worker process(es)")
-            cpu = Figures(f"CPU of {workers} worker process(es)", "µs a job", more_is_better=False)
+            crew = f"{workers} worker process{'es' if workers > 1 else ''}"
+            rate = self._figures(f"drain {workers}", f"a full queue, {crew}")
+            cpu = Figures(f"CPU of {crew}", "µs a job", more_is_better=False)
             for kind in self._turns():
                 drained = await drain_afresh(self.places, kind, jobs=jobs, workers=workers)
                 rate.add(kind, drained.rate)
