@@ -86,7 +86,7 @@ class ProjectStore(LazyStore):
 
     @property
     def is_joined(self) -> bool:
-        """Whether calls of this thread use Django's connection: in a transaction, or in memory."""
+        """Return whether this thread uses Django's connection: in a transaction, or in memory."""
         connection = self.connection
         return self.instead is None and (
             bool(connection.in_atomic_block) or is_in_memory(connection)
@@ -160,7 +160,7 @@ class TransactionalEnqueuer(Enqueuer):
 
     @property
     def _is_ours(self) -> bool:
-        """Whether jobs go to the project's database, and not to a sandbox of a test."""
+        """Return whether jobs go to the project's database, and not to a sandbox of a test."""
         return isinstance(self.lazy, ProjectStore) and self.lazy.instead is None
 
 

@@ -184,7 +184,7 @@ _MEMORY = 8  # weight of the past in the average length: about so many attempts
 
 
 class CompletionRate:
-    """How many jobs a second have ended lately."""
+    """The rate at which jobs ended recently, per second."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time

@@ -98,7 +98,7 @@ class AlertTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertChanges:
-    """What one examination changes, in one transaction."""
+    """The changes of one examination, written in one transaction."""
 
     alerts: tuple[OpenAlert, ...] = ()  # new ones, and others as they are now
     closed: tuple[OpenAlert, ...] = ()

@@ -43,7 +43,7 @@ FIRST, LAST = "\x01", "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How long until waiting jobs need the dispatcher; negative if some need it now."""
+    """The time until waiting jobs need the dispatcher; negative if some need it now."""
 
     due: timedelta | None
     late: timedelta | None
