@@ -1,7 +1,7 @@
 # The verbs of the house. `make` alone lists them; each works from a bare clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-rest test-all test-system check bench campaign simulate reference screenshots setup pins clean
+.PHONY: help demo quick test test-rest test-all test-system check bench campaign simulate docs reference screenshots setup pins sbom clean
 
 BIN := .venv/bin
 
@@ -59,7 +59,11 @@ campaign: .venv/installed-dev ## Kill nodes, stop them, crash their database: ev
 simulate: .venv/installed-dev ## Play stories of a simulated world (SEEDS=1000, ARGS="--seed 7")
 	$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100) $(ARGS)
 
-reference: .venv/installed-dev ## Write docs/commands.md and docs/settings.md from the code
+docs: .venv/installed-dev ## Build the documentation site, to be read without a network
+	$(BIN)/sphinx-build -q -W -E --keep-going -j auto -c docs . dist/docs
+	@echo "open file://$(CURDIR)/dist/docs/index.html"
+
+reference: .venv/installed-dev ## Write the pages of the reference that the code knows
 	$(BIN)/python scripts/reference.py
 
 screenshots: .venv/installed-dev ## Take the pictures in docs/images, of the demo at work
@@ -73,6 +77,12 @@ pins: .venv/installed-dev ## Pin new dependencies in constraints.txt (ARGS=--upg
 	$(BIN)/uv pip compile --quiet pyproject.toml --group dev --extra all \
 	    --python-version 3.11 --strip-extras --no-annotate --no-emit-index-url \
 	    --custom-compile-command 'make pins' --output-file constraints.txt $(ARGS)
+
+sbom: .venv/installed-dev ## Write what a plain install consists of into dist/sbom.cdx.json (CycloneDX; EXTRAS=postgres)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python dist/sbom
+	$(BIN)/uv pip install --quiet --python dist/sbom/bin/python --constraint constraints.txt .$(EXTRAS:%=[%])
+	$(BIN)/uv tool run --quiet --from 'cyclonedx-bom>=7,<8' cyclonedx-py environment dist/sbom/bin/python \
+	    --output-reproducible --output-file dist/sbom.cdx.json
 
 clean: ## Remove everything that was made here, .venv included
 	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .ruff_cache dist test-results

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from itertools import takewhile
 
-from benchmarks import flows, listing, rules, schedules, streams
+from benchmarks import delayed, flows, listing, rules, schedules, streams
 from benchmarks.queue import main as queue
 
 BENCHMARKS: dict[str, Callable[..., None]] = {
@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "listing": listing.main,
     "streams": streams.main,
     "flows": flows.main,
+    "delayed": delayed.main,
     "queue": queue.main,
 }
 
@@ -27,8 +28,8 @@ def main() -> None:
     for name in names:
         if name not in BENCHMARKS:
             sys.exit(f'"{name}" is not a benchmark; there are: {", ".join(BENCHMARKS)}')
-    if options and names != ["queue"]:
-        sys.exit(f"{options[0]} is an option of queue alone: make bench ARGS='queue {options[0]}'")
+    if options and names not in (["queue"], ["delayed"]):
+        sys.exit(f"{options[0]} is an option of queue or delayed: make bench ARGS='queue --help'")
     for name in names or BENCHMARKS:
         BENCHMARKS[name](*([options] if options else []))
 

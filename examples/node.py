@@ -12,7 +12,7 @@ import asyncio
 import signal
 
 from duly.app import Node, open_store
-from duly.events import Event
+from duly.events import EngineEvent
 
 
 async def main(url: str, seconds: float | None) -> None:
@@ -32,7 +32,7 @@ async def main(url: str, seconds: float | None) -> None:
         await store.close()
 
 
-def tell(event: Event) -> None:
+def tell(event: EngineEvent) -> None:
     print(event)
 
 

@@ -1,18 +1,24 @@
-"""What commands and settings say of themselves, written into docs/commands.md and docs/settings.md.
+"""Writes the pages of the reference that the code knows: commands, settings, the HTTP API.
 
 With ``--check`` nothing is written, and the exit code is 1 if the pages say something else.
 """
 
 import inspect
+import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from duly.cli.main import main
 from duly.settings.settings import Settings, keys
+from duly.web.api.openapi import ENDPOINTS, TAGS, VERSION, kind_of, specification
+
+if TYPE_CHECKING:
+    from tests.simulation import Sabotage
 
 DOCS = Path(__file__).parents[1] / "docs"
 # What stands above it is written by hand.
@@ -70,7 +76,7 @@ def _prose(text: str) -> Iterator[str]:
         if lines[0] != "\b":
             yield textwrap.fill(" ".join(lines), 108) + "\n"
         elif any("  " in line for line in lines[1:]):  # columns
-            yield "```sh\n" + textwrap.dedent("\n".join(lines[1:])) + "\n```\n"
+            yield "```text\n" + textwrap.dedent("\n".join(lines[1:])) + "\n```\n"
         else:
             yield textwrap.fill(" ".join(lines[1:]), 108) + "\n"
 
@@ -102,7 +108,89 @@ def _typed() -> set[str]:
     return found
 
 
-PAGES = {"commands.md": commands_page, "settings.md": settings_page}
+def http_page() -> str:
+    return "\n".join([*_endpoints(), *_objects()])
+
+
+def _endpoints() -> Iterator[str]:
+    for tag, about in TAGS.items():
+        yield f"## {tag.capitalize()}\n\n{about}\n\n| | role | |\n| --- | --- | --- |"
+        for one in (one for one in ENDPOINTS if one.tag == tag):
+            path = one.path.replace(":path", "")
+            text = one.summary + _bodies(one.method, path)
+            yield f"| `{one.method} {VERSION}{path}` | {one.role} | {text} |"
+        yield ""
+
+
+def _bodies(method: str, path: str) -> str:
+    """The objects that an endpoint takes and returns, as links."""
+    found = SPECIFICATION["paths"][path][method.lower()]
+    taken = found.get("requestBody", {}).get("content", {}).get("application/json", {})
+    done = next(answer for status, answer in found["responses"].items() if status.startswith("2"))
+    given = done.get("content", {}).get("application/json", {})
+    return "".join(
+        f"; {word} {_linked(content['schema'])}"
+        for word, content in (("takes", taken), ("returns", given))
+        if content
+    )
+
+
+def _objects() -> Iterator[str]:
+    yield "## Objects\n"
+    for name, schema in SPECIFICATION["components"]["schemas"].items():
+        if name.startswith(LISTED):
+            continue
+        yield f"### {name}\n\n{_sentence(schema.get('description', ''))}"
+        if "enum" in schema:
+            yield " · ".join(f"`{value}`" for value in schema["enum"]) + "\n"
+        if fields := schema.get("properties"):
+            yield "| field | | |\n| --- | --- | --- |"
+            for field, found in fields.items():
+                yield f"| `{field}` | {_linked(found)} | {found.get('description', '')} |"
+            yield ""
+
+
+def _linked(schema: Mapping[str, Any]) -> str:
+    """The kind of a value; an object is a link to its fields, and a page of objects is a list."""
+    kind = kind_of(schema).replace("|", "\\|")
+    kind = re.sub(rf"{LISTED}(\w+?)_\b", r"a page of \1", kind)
+    return re.sub(r"\b[A-Z]\w+\b", lambda found: f"[{found[0]}](#{found[0].lower()})", kind)
+
+
+def _sentence(text: str) -> str:
+    return f"{' '.join(text.split())}\n" if text else ""
+
+
+def guards_page() -> str:
+    sys.path.insert(0, str(DOCS.parent))
+    from tests.simulation.sabotages import SABOTAGES  # noqa: PLC0415 - tests are no package
+    from tests.simulation.telling import told  # noqa: PLC0415
+
+    rows = "".join(
+        f"| {guard} | {_place(removed)} | {told()[guard].broken} | {told()[guard].seed} |\n"
+        for guard, removed in SABOTAGES.items()
+    )
+    titles = "guard that is removed | where | the promise that is then broken | seed"
+    return f"| {titles} |\n| --- | --- | --- | --- |\n{rows}"
+
+
+def _place(removed: "Sabotage") -> str:
+    """The statements, functions or services that the removal changes."""
+    functions = (f"{owner.__name__.rpartition('.')[2]}.{name}" for owner, name in removed.code)
+    flags = [name for name in ("torn", "nodes_clock") if getattr(removed, name)]
+    return ", ".join(
+        f"`{name}`" for name in (*removed.statements, *functions, *removed.without, *flags)
+    )
+
+
+LISTED = "Listed_"
+SPECIFICATION = specification(ENDPOINTS, VERSION)
+PAGES = {
+    "commands.md": commands_page,
+    "settings.md": settings_page,
+    "http-reference.md": http_page,
+    "proof.md": guards_page,
+}
 
 
 def written(name: str) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from duly.model.job import JobRequest, Owner
-from duly.model.limit import Lane, Rate
+from duly.model.limit import NamedLimit, Rate
 from duly.model.payload import Json, encode
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
@@ -28,7 +28,7 @@ _DISTINCT_LABEL: dict[str, Any] = {
     "tags": ("first tag", "second tag"),
     "version": 3,
     "limits": (
-        Lane(
+        NamedLimit(
             name="the lane",
             template="the {lane}",
             concurrency=41,

@@ -9,7 +9,7 @@ import pytest
 from duly.app import Node, check_store, connect, migrate_store, open_store
 from duly.clock import now, sleep
 from duly.errors import SchemaMismatch, StoreUnavailable
-from duly.events import Event, SchedulesFired
+from duly.events import EngineEvent, SchedulesFired
 from duly.model.schedule import Plan
 from duly.policy.firing import Facts, Firing, decide
 
@@ -42,7 +42,7 @@ async def test_a_node_is_unhealthy_until_what_is_due_is_fired(url: str) -> None:
     store = await open_store(url)
     fired, stop = asyncio.Event(), asyncio.Event()
 
-    def hear(event: Event) -> None:
+    def hear(event: EngineEvent) -> None:
         if isinstance(event, SchedulesFired):
             fired.set()
 
@@ -54,6 +54,7 @@ async def test_a_node_is_unhealthy_until_what_is_due_is_fired(url: str) -> None:
     assert (health.ok, health.unfired_for) == (True, timedelta(0))
     services = {
         "scheduler", "dispatcher", "reaper", "pruner", "death watch", "reactor", "timekeeper",
+        "meter",
     }  # fmt: skip
     assert set(health.services) == services
     stop.set()

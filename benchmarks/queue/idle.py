@@ -22,7 +22,7 @@ async def idle(places: Places, kind: type[Contestant], *, seconds: float) -> Idl
     async with fresh_round(places, kind) as one, crew(one.contestant) as worker:
         await one.producer.enqueue("mark", 0)
         await marked(worker, 1)
-        await sleep(2)
+        await sleep(12)  # some poll less after a quiet while
         used, begin = worker.cpu_seconds(), perf_counter()
         await sleep(seconds)
         share = (worker.cpu_seconds() - used) / (perf_counter() - begin)

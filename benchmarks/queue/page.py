@@ -21,7 +21,6 @@ Kind = type[Contestant]
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "performance.md"
 CHART = DOCS / "images" / "performance.svg"
-BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 CHARTED = "drain 1"
 NOISY = 0.25  # the spread of the rounds, as a share of the median, from which a row is marked
 
@@ -30,18 +29,23 @@ COLOURS = {"duly": "#0f766e", "peer": "#a8a29e", "limit": "#e7e5e4"}
 
 
 def write_page(figures: Mapping[str, Figures], *, jobs: int, rounds: int) -> None:
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
     day = now().astimezone(UTC).date().isoformat()
     cores = os.cpu_count()
     said = (
         f"Measured on {day}: {cores} cores, Python {platform.python_version()}, {jobs:,} jobs, "
         f"{rounds} rounds.\n\n"
     )
-    PAGE.write_text(f"{before}{BEGIN}{said}{table(figures)}{END}{after}")
+    replace_part("figures", said + table(figures))
     if CHARTED in figures:
         CHART.write_text(chart(figures[CHARTED]))
+
+
+def replace_part(name: str, part: str) -> None:
+    """Replace what stands between the comments ``name`` and ``end of name`` of the page."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    before, rest = PAGE.read_text().split(begin)
+    _, after = rest.split(end)
+    PAGE.write_text(f"{before}{begin}{part}{end}{after}")
     print(f"\nwrote {PAGE.name}")
 
 

@@ -66,7 +66,7 @@ _WHERE = {
 # Names of the app that people look for in the package.
 _OF_THE_APP = frozenset({
     "aenqueue_many", "asgi", "enqueue_many", "flow", "jobs", "lifespan", "limits", "queues", "run",
-    "running", "schedule", "schedules", "task", "wait_for", "workers",
+    "running", "schedule", "schedules", "task", "wait_for", "workers", "wsgi",
 })  # fmt: skip
 
 

@@ -16,8 +16,8 @@ Teller: TypeAlias = Callable[[], datetime | None]  # None: it does not know any 
 
 def now() -> datetime:
     chosen = _CHOSEN.get()
-    told = None if chosen is None else chosen()
-    return datetime.now(UTC) if told is None else told
+    moment = None if chosen is None else chosen()
+    return datetime.now(UTC) if moment is None else moment
 
 
 def choose(teller: Teller | None) -> Teller | None:

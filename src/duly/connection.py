@@ -11,24 +11,25 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakSet
 
 from duly.errors import DulyError, InvalidValue, SchemaMismatch
 from duly.settings import Settings, load
 from duly.settings.kinds import check_address
 from duly.settings.loading import SettingsFile, framework
-from duly.store.connect import connect, database, is_postgres, is_remote, place
-from duly.store.database import Migration
-from duly.store.foreign import Verb, Work, awrite_on, write_on
-from duly.store.migrate import Schema, check, migrate, require
+from duly.settings.settings import DEFAULT
+from duly.store.caller_connection import Verb, Work, awrite_on, write_on
+from duly.store.connect import connect, is_postgres, is_remote, place
+from duly.store.database import Dialect, Migration
+from duly.store.maintenance import Retention, StoreProgress
+from duly.store.migrate import Schema, check, migrate, migrations, require
 from duly.store.store import SqlStore, Store
-from duly.store.values import Retention, StoreProgress
 from duly.sync import Portal
 
 T = TypeVar("T")
@@ -115,15 +116,15 @@ class LazyStore:
         assert opened.store is not None  # noqa: S101 - opened, or an error
         return opened.store
 
-    def call(self, work: Callable[[Store], Awaitable[T]], *, twin: str) -> T:
-        """Run ``work`` on the store and wait; ``twin`` is the async variant to recommend.
+    def call(self, work: Callable[[Store], Awaitable[T]], *, async_name: str) -> T:
+        """Run ``work`` on the store and wait; ``async_name`` is the async variant to recommend.
 
         On a running event loop this blocks the loop: warn once.
         """
         if not self._warned and is_on_a_loop():
             self._warned = True
             warnings.warn(
-                f"called on a running event loop, which it blocks: use await {twin}",
+                f"called on a running event loop, which it blocks: use await {async_name}",
                 RuntimeWarning,
                 stacklevel=_outside(),
             )
@@ -136,6 +137,10 @@ class LazyStore:
         except DulyError as error:
             # Without the frames of the other thread: the caller's line says more.
             raise error.with_traceback(None)  # noqa: B904 - the same error
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on the loop of sync calls and wait for it."""
+        return self._portal.call(work)
 
     async def aclose(self) -> None:
         """Close the store of the running loop; the next use opens another."""
@@ -255,12 +260,40 @@ async def migrate_store(
         raise InvalidValue(
             "an in-memory database is lost when it is closed; give the path of a file"
         )
-    there = database(url)
+    there = connect(url).database
     await there.open()
     try:
         return await migrate(there, report=report)
     finally:
         await there.close()
+
+
+def versions() -> list[str]:
+    """Return the versions of Python, the tables, SQLite and the driver for PostgreSQL.
+
+    The last line is the store, if one is configured.
+    """
+    import platform  # noqa: PLC0415 - rarely needed
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+    from duly.store.sqlite.connection import sqlite3  # noqa: PLC0415
+
+    try:
+        psycopg = f"psycopg {version('psycopg')}"
+    except PackageNotFoundError:
+        psycopg = "no psycopg"
+    tables = max(one.number for one in migrations(Dialect("sqlite")))
+    found = [
+        f"Python {platform.python_version()}",
+        f"tables {tables}",
+        f"SQLite {sqlite3.sqlite_version}",
+        psycopg,
+    ]
+    with suppress(DulyError):  # the version can be shown whatever the settings say
+        settings = configured()
+        if settings.origin("url") != DEFAULT:
+            found.append(f"store {settings.shown('url')}")
+    return found
 
 
 async def outgrown(store: Store) -> str | None:
@@ -274,7 +307,7 @@ async def check_store(url: str) -> StoreReport:
     await store.open()
     try:
         schema = await check(store.database)
-        progress = await store.upkeep.progress() if schema.ok else None
+        progress = await store.maintenance.progress() if schema.ok else None
         return StoreReport(place(url), schema, progress)
     finally:
         await store.close()
@@ -337,7 +370,7 @@ def _read(
 def write(lazy: LazyStore, work: Work[T], verb: Verb, *, connection: object | None) -> T:
     """Run ``work``, on the caller's ``connection`` if given; ``verb`` names the async variant."""
     if connection is None:
-        return lazy.call(work, twin=f"{verb.owner}.a{verb.name}()")
+        return lazy.call(work, async_name=f"{verb.owner}.a{verb.name}()")
     with told_which_database(lazy, connection):
         return write_on(connection, work, verb)
 

@@ -39,6 +39,7 @@ _SHOWN = ("h", "m", "s", "ms", "us")
 
 
 def parse_duration(text: str | timedelta) -> timedelta:
+    """Return the length of time that a text such as ``1h30m`` names."""
     if isinstance(text, timedelta):
         return _checked(text, str(text))
     if not isinstance(text, str):

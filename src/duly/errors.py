@@ -1,5 +1,7 @@
 """The errors that duly raises.
 
+::
+
     DulyError
     ├── RuleError            a rule about time that cannot be read or evaluated
     │   └── ZoneMissing      … because it names an hour or a day, and no zone
@@ -16,6 +18,7 @@
     ├── SignatureChanged     a job's arguments do not fit its task any more
     ├── JobFailed            a job whose result was waited for ended without one
     ├── LeaseLost            a job is no longer this worker's: another may run it by now
+    ├── EngineUnavailable    an engine (Dask, Kubernetes) did not answer
     ├── SchemaMismatch       the database's tables are older or newer than this duly
     └── StoreUnavailable     the database did not answer, and nothing was done …
         ├── Busy             … because an open transaction holds the rows
@@ -23,7 +26,7 @@
         └── OutcomeUnknown   … or it may have been done: the answer to a commit was lost
 
 A task may raise ``Permanent`` and ``RetryAfter``, and ``SoftTimeout`` is raised inside of it. They
-are no DulyErrors, so that ``except DulyError`` in a task does not catch them.
+are no DulyErrors, so that ``except DulyError`` in a task does not catch them::
 
     Permanent                do not retry
     RetryAfter               retry, but not before a moment
@@ -61,7 +64,7 @@ class RuleError(DulyError, ValueError):
         self.message = message
         self.text = text
         self.position = position
-        self.suggestions = tuple(suggestions)
+        self.suggestions: tuple[str, ...] = tuple(suggestions)
 
     @property
     def suggestion(self) -> str | None:
@@ -134,6 +137,10 @@ class JobFailed(DulyError):
 
 class LeaseLost(DulyError):
     """The lease of a job ended before the job did; its result is discarded."""
+
+
+class EngineUnavailable(DulyError):
+    """An engine, as Dask or Kubernetes, did not answer."""
 
 
 class SchemaMismatch(DulyError):

@@ -8,49 +8,52 @@ in a log, and nothing else.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, dataclass_transform
 
 
-@dataclass(frozen=True, slots=True)
-class TickFailed:
+@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
+class EngineEvent:
+    """A fact that the engine emits; each kind is a frozen dataclass."""
+
+    def __init_subclass__(cls, *, kw_only: bool = False) -> None:
+        dataclass(frozen=True, kw_only=kw_only)(cls)
+
+
+class TickFailed(EngineEvent):
     """A service's tick ended with an error; the service rests, and tries again."""
 
     service: str
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class StoreLost:
+class StoreLost(EngineEvent):
     """The store stopped answering; emitted once, however many ticks fail before it answers."""
 
     service: str  # the first one that noticed
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class StoreRecovered:
+class StoreRecovered(EngineEvent):
     """The store answers again, for every service whose ticks had failed."""
 
     after: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class TickStalled:
+class TickStalled(EngineEvent):
     """A tick took longer than any tick may, and was cancelled."""
 
     service: str
     after: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceRestarted:
+class ServiceRestarted(EngineEvent):
     """A stalled tick did not end when it was cancelled: it is abandoned, and a new one starts."""
 
     service: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClockDistrusted:
+class ClockDistrusted(EngineEvent):
     """The database's clock moved by ``jump`` more than ours did.
 
     No silent worker loses its jobs here for one lease. After a jump of more than a minute nothing
@@ -60,13 +63,11 @@ class ClockDistrusted:
     jump: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class ClockTrusted:
+class ClockTrusted(EngineEvent):
     """The database's clock has been steady since it jumped: firing resumes."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulesFired:
+class SchedulesFired(EngineEvent):
     """Due moments were written into the ledger, with their jobs. The oldest was this late."""
 
     fires: int
@@ -74,8 +75,7 @@ class SchedulesFired:
     lateness: timedelta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulesDeclared:
+class SchedulesDeclared(EngineEvent, kw_only=True):
     """The schedules that an app declares in code were written, where the store differed."""
 
     app: str
@@ -88,32 +88,28 @@ class SchedulesDeclared:
     refused: Mapping[str, str]  # and why
 
 
-@dataclass(frozen=True, slots=True)
-class DeclarationSuperseded:
+class DeclarationSuperseded(EngineEvent):
     """This node's code is older than the declarations of another node: nothing was written."""
 
     app: str
     since: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredSchedulesRemoved:
+class DeclaredSchedulesRemoved(EngineEvent):
     """Schedules that the code of an app declares were removed from the store."""
 
     app: str
     names: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleFaulted:
+class ScheduleFaulted(EngineEvent):
     """A schedule could not be decided. It fires nothing until it is repaired."""
 
-    name: str
+    schedule: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class EventsHandled:
+class EventsHandled(EngineEvent):
     """Events were handled: the number of jobs that were made or moved for them, and cancelled."""
 
     events: int
@@ -121,22 +117,19 @@ class EventsHandled:
     withdrawn: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobsReadied:
+class JobsReadied(EngineEvent):
     """Jobs whose time has come may now be claimed."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobsExpired:
+class JobsExpired(EngineEvent):
     """Jobs were not started before their deadline, and ended without running."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobsTakenBack:
+class JobsTakenBack(EngineEvent):
     """Jobs of workers whose lease ended went back to their queues.
 
     The ``poisoned`` among them had taken too many workers with them, and ended as failed instead.
@@ -146,8 +139,7 @@ class JobsTakenBack:
     poisoned: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerRegistered:
+class WorkerRegistered(EngineEvent):
     """This process has a lease and may claim jobs."""
 
     worker: int
@@ -155,8 +147,7 @@ class WorkerRegistered:
     quiet: bool = False  # it replaces a lease under which nothing ran
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerFenced:
+class WorkerFenced(EngineEvent):
     """This worker may have lost its lease: it stops its jobs and registers again."""
 
     worker: int
@@ -164,8 +155,7 @@ class WorkerFenced:
     jobs: int  # how many ran
 
 
-@dataclass(frozen=True, slots=True)
-class FencingFailed:
+class FencingFailed(EngineEvent):
     """Jobs still run here after the lease ended; only the end of the process can stop them.
 
     ``then`` is what the process does: stay (a user's application), end, or restart.
@@ -176,38 +166,36 @@ class FencingFailed:
     then: Literal["stay", "end", "restart"]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerDied:
+class WorkerDied(EngineEvent):
     """A worker on this machine is gone, and its lease was ended for it."""
 
     worker: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class LoopStalled:
+class LoopStalled(EngineEvent):
     """The event loop was blocked for this long by some code that runs on it."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class InterpreterHeld:
+class InterpreterHeld(EngineEvent):
     """No other thread could run for this long, because code of these jobs held the GIL."""
 
     seconds: float
     jobs: Sequence[tuple[int, str]]  # numbers and tasks; empty if unknown
 
 
-@dataclass(frozen=True, slots=True)
-class JobStarted:
+class JobStarted(EngineEvent):
     job: int
     task: str
     attempt: int
+    queue: str
+    schedule: str | None
+    worker: int
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(EngineEvent):
     """An attempt has ended; ``reason`` says what follows.
 
     ``error`` is the error with its traceback; ``last`` means that there is no further attempt.
@@ -218,20 +206,22 @@ class JobEnded:
     outcome: str
     reason: str
     seconds: float
+    queue: str
+    schedule: str | None
+    worker: int
+    attempt: int
     error: str | None = None
     last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StopOverdue:
+class StopOverdue(EngineEvent):
     """Jobs still run after the grace period of a warm stop: they are stopped now."""
 
     after: timedelta
     jobs: int
 
 
-@dataclass(frozen=True, slots=True)
-class FailedAfterCompletion:
+class FailedAfterCompletion(EngineEvent):
     """A task raised after it had completed its job in a transaction; the job has succeeded."""
 
     job: int
@@ -239,16 +229,14 @@ class FailedAfterCompletion:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRefused:
+class WriteRefused(EngineEvent):
     """The result of a job was not written: the job belongs to another worker by now."""
 
     job: int
     fence: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimeoutIgnored:
+class TimeoutIgnored(EngineEvent):
     """A task in a thread exceeds its timeout: this is reported, but a thread cannot be stopped."""
 
     job: int
@@ -256,8 +244,7 @@ class TimeoutIgnored:
     after: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class JobStuck:
+class JobStuck(EngineEvent):
     """A job was asked to stop, and still runs after its grace period."""
 
     job: int
@@ -265,16 +252,14 @@ class JobStuck:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SettlementFailed:
+class SettlementFailed(EngineEvent):
     """The result of a job could not be stored as it was; the job was stored without its result."""
 
     job: int
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class ChildNotStarted:
+class ChildNotStarted(EngineEvent):
     """A child process died, or never answered, before it had imported the application.
 
     Its job is given back. ``output`` is the end of what the child wrote, usually an import error.
@@ -285,86 +270,42 @@ class ChildNotStarted:
     output: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessReplaced:
+class ProcessReplaced(EngineEvent):
     """A worker process of a supervisor ended, and another one took its place."""
 
     pid: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoreOutgrown:
+class StoreOutgrown(EngineEvent):
     """The store was migrated to a schema that this version cannot use: the node stops."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class AlertSent:
+class AlertSent(EngineEvent):
     """A message about problems, or a ping about a run, was accepted by its receiver."""
 
     destination: str
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class AlertFailed:
+class AlertFailed(EngineEvent):
     """A message or a ping could not be sent; it is tried again."""
 
     destination: str
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pruned:
+class Pruned(EngineEvent):
     """History older than its retention was removed."""
 
     rows: int
 
 
-Event: TypeAlias = (
-    TickFailed
-    | StoreLost
-    | StoreRecovered
-    | TickStalled
-    | ServiceRestarted
-    | ClockDistrusted
-    | ClockTrusted
-    | SchedulesFired
-    | SchedulesDeclared
-    | DeclarationSuperseded
-    | DeclaredSchedulesRemoved
-    | ScheduleFaulted
-    | EventsHandled
-    | JobsReadied
-    | JobsExpired
-    | JobsTakenBack
-    | WorkerRegistered
-    | WorkerFenced
-    | FencingFailed
-    | WorkerDied
-    | LoopStalled
-    | InterpreterHeld
-    | JobStarted
-    | JobEnded
-    | StopOverdue
-    | FailedAfterCompletion
-    | WriteRefused
-    | TimeoutIgnored
-    | JobStuck
-    | SettlementFailed
-    | ChildNotStarted
-    | ProcessReplaced
-    | StoreOutgrown
-    | AlertSent
-    | AlertFailed
-    | Pruned
-)
-
 # May be called from any thread.
-Emit: TypeAlias = Callable[[Event], None]
+Emit: TypeAlias = Callable[[EngineEvent], None]
 
 
-def ignore_event(event: Event) -> None:
+def ignore_event(event: EngineEvent) -> None:
     """Ignore an event: the default listener."""

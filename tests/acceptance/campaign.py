@@ -1,6 +1,7 @@
 """``make campaign``: every story in full length, on both stores, with commits that wait for disks.
 
     python -m tests.acceptance.campaign [NAME…] [--store STORE] [--seconds SECONDS]
+        [--soak SECONDS] [--pg MAJOR]
 
 Prints a line for each, and ends with 1 if a promise was broken or a time was missed. ``--seconds``
 is how long storms rage. ``schedulers`` is the older storm, over schedulers alone; ``--calm`` kills
@@ -20,16 +21,25 @@ from typing import TypeAlias
 from tests.acceptance.fleet import Impossible
 from tests.acceptance.report import Report
 from tests.acceptance.stories import kills
+from tests.acceptance.stories.clocks import clocks_disagree, the_clock_steps
+from tests.acceptance.stories.disk import the_disk_is_full
 from tests.acceptance.stories.fairness import a_flood_of_high, a_tenant_floods
 from tests.acceptance.stories.flows import flows_are_completed
 from tests.acceptance.stories.gone import a_node_is_gone
 from tests.acceptance.stories.kills import Weather
 from tests.acceptance.stories.limits import limits_are_kept
+from tests.acceptance.stories.network import answers_are_lost, nothing_arrives
 from tests.acceptance.stories.poison import a_pill_is_poisoned
+from tests.acceptance.stories.restored import a_backup_is_restored
+from tests.acceptance.stories.soak import nodes_work_for_long
 from tests.acceptance.stories.stopping import nodes_are_stopped
+from tests.acceptance.stories.torture import a_file_is_tortured
 from tests.acceptance.stories.zombie import a_node_sleeps
 from tests.acceptance.storm import storm
 from tests.infrastructure.cluster import Cluster, installed_programs, running_cluster
+from tests.infrastructure.pgbouncer import PROGRAM, pooled
+
+CUT = 30.0  # seconds without a network: three leases
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +83,43 @@ async def crashes(stage: Stage) -> Report:
     )
 
 
+async def pgbouncer(stage: Stage) -> Report:
+    """Nodes are killed, and all of them reach their database through a pooler."""
+    if stage.cluster is None:
+        raise Impossible("there is no server to pool the connections of")
+    if PROGRAM is None:
+        raise Impossible("NO PGBOUNCER: apt install pgbouncer")
+    with pooled(stage.url) as url:
+        return await kills.nodes_are_killed(
+            f"{url}&pooler=transaction", stage.folder, weather=stage.weather
+        )
+
+
+async def blackhole(stage: Stage) -> Report:
+    if stage.cluster is None:
+        raise Impossible("there is no network to a file")
+    cuts = max(1, int(stage.asked.seconds // CUT))
+    return await nothing_arrives(stage.url, stage.folder, cuts=cuts, seconds=CUT)
+
+
+async def answers(stage: Stage) -> Report:
+    if stage.cluster is None:
+        raise Impossible("there is no network to a file")
+    return await answers_are_lost(stage.url, stage.folder, seconds=stage.asked.seconds)
+
+
+async def clocks(stage: Stage) -> Report:
+    story = the_clock_steps if stage.cluster is None else clocks_disagree
+    weather = Weather(seconds=stage.asked.seconds, pause=10.0, nodes=4)
+    return await story(stage.url, stage.folder, weather=weather)
+
+
+async def restored(stage: Stage) -> Report:
+    if stage.cluster is None:
+        raise Impossible("processes must be stopped before a SQLite file is replaced")
+    return await a_backup_is_restored(stage.folder, cluster=stage.cluster)
+
+
 STORIES: dict[str, Story] = {
     "gone": lambda stage: a_node_is_gone(stage.url, stage.folder),
     "apart": lambda stage: a_node_is_gone(stage.url, stage.folder, apart=True),
@@ -91,6 +138,18 @@ STORIES: dict[str, Story] = {
         stage.url, stage.folder, seconds=stage.asked.seconds
     ),
     "schedulers": schedulers,
+    "blackhole": blackhole,
+    "answers": answers,
+    "clocks": clocks,
+    "disk": lambda stage: the_disk_is_full(
+        stage.folder, programs=stage.cluster.programs if stage.cluster else None
+    ),
+    "restored": restored,
+    "torture": lambda stage: a_file_is_tortured(
+        stage.url, stage.folder, seconds=stage.asked.seconds
+    ),
+    "pgbouncer": pgbouncer,
+    "soak": lambda stage: nodes_work_for_long(stage.url, stage.folder, seconds=stage.asked.soak),
 }
 STORES = ("sqlite", "postgres")
 
@@ -111,10 +170,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(STORIES))
     parser.add_argument("--store", choices=STORES)
     parser.add_argument("--seconds", type=float, default=90)
+    parser.add_argument("--soak", type=float, default=1_800, help="seconds of a soak")
+    parser.add_argument("--pg", type=int, help="the major version of PostgreSQL; default: newest")
     parser.add_argument("--nodes", type=int, default=4, help="of schedulers")
     parser.add_argument("--schedules", type=int, default=200, help="of schedulers")
     parser.add_argument("--calm", action="store_true", help="no kills, for schedulers")
     asked = parser.parse_args()
+    if asked.pg and asked.pg not in installed_programs():
+        parser.error(
+            f"no PostgreSQL {asked.pg}: there are {', '.join(map(str, installed_programs()))}"
+        )
     unknown = set(asked.names) - set(STORIES)
     if unknown:
         parser.error(f"no story is called {', '.join(unknown)}: there are {', '.join(STORIES)}")
@@ -155,7 +220,8 @@ def staged(store: str, asked: argparse.Namespace) -> Iterator[Stage]:
         if store == "sqlite":
             yield Stage(str(folder / "duly.db"), folder, asked)
             return
-        *_, programs = installed_programs().values()
+        found = installed_programs()
+        programs = found[asked.pg or max(found)]
         with running_cluster(programs, durable=True) as cluster:
             yield Stage(cluster.dsn, folder, asked, cluster)
 

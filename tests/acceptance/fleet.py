@@ -79,14 +79,20 @@ class Fleet:
     lease: float = 15.0
     slots: int = 10
     before: Sequence[str] = ()  # a command in front of each
+    ways: Sequence[str] = ()  # URLs of the store that members use in turn; default: the one above
+    more: Sequence[str] = ()  # further words for every member
+    clocks: Sequence[Path] = ()  # of members, in turn; default: the machine's
     members: list[Member] = field(default_factory=list)
     died: dict[int, datetime] = field(default_factory=dict)
     started: int = 0
 
     def start(self) -> Member:
         self.started += 1
-        words = ["--number", self.started, "--lease", self.lease, "--slots", self.slots]
-        program = ["tests.acceptance.member", self.url, *map(str, [self.file, *words])]
+        words = ["--number", self.started, "--lease", self.lease, "--slots", self.slots, *self.more]
+        if self.clocks:
+            words += ["--clock", self.clocks[self.started % len(self.clocks)]]
+        url = self.ways[self.started % len(self.ways)] if self.ways else self.url
+        program = ["tests.acceptance.member", url, *map(str, [self.file, *words])]
         member = Member(self.started, self._started(program))
         self.members.append(member)
         return member
@@ -168,15 +174,21 @@ class Fleet:
         return file.read_text().splitlines() if file.exists() else []
 
     def completed_twice(self) -> list[int]:
-        """Jobs of which more than one end was not refused. For worlds in which nobody is killed."""
-        ends = Counter((line.job, line.fence) for line in self.lines("end"))
+        """Jobs of which more than one end was not refused.
+
+        A node that was killed may have said that a job ends and not have committed it: such ends do
+        not count.
+        """
+        ends = Counter(
+            (line.job, line.fence) for line in self.lines("end") if line.member not in self.died
+        )
         ends.subtract((line.job, line.fence) for line in self.lines("refused"))
         jobs = Counter(job for (job, _), count in ends.items() if count > 0)
         return [job for job, count in jobs.items() if count > 1]
 
 
 @contextlib.asynccontextmanager
-async def fleet(
+async def fleet(  # noqa: PLR0913 - how its members differ, by name
     url: str,
     folder: Path,
     *,
@@ -184,13 +196,17 @@ async def fleet(
     lease: float = 15.0,
     slots: int = 10,
     apart: bool = False,
+    ways: Sequence[str] = (),
+    more: Sequence[str] = (),
+    clocks: Sequence[Path] = (),
 ) -> AsyncIterator[tuple[Fleet, Store]]:
     """So many nodes on a new store, all of them enlisted."""
     await migrate_store(url)
     file = folder / "witness"
     file.write_text("")
     store = await open_store(url)
-    there = Fleet(url, file, lease, slots, machine_of_its_own() if apart else ())
+    before = machine_of_its_own() if apart else ()
+    there = Fleet(url, file, lease, slots, before, ways, more, clocks)
     try:
         for _ in range(nodes):
             there.start()

@@ -1,7 +1,7 @@
 """Two witnesses of what became of due moments: the ledger, and the file outside the system."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ from duly.model.schedule import Plan, StoredSchedule
 from duly.model.states import State
 from duly.rules import Rule
 from duly.store.store import Store
-from tests.acceptance.fleet import Fleet, idle
+from tests.acceptance.fleet import Fleet, Span, idle
 from tests.acceptance.report import Report, percentile
 
 MANY = 1_000_000
@@ -38,30 +38,47 @@ async def over(store: Store) -> bool:
 
 
 async def judge_every_moment(
-    store: Store, added: Sequence[StoredSchedule], there: Fleet, *, report: Report
+    store: Store,
+    added: Sequence[StoredSchedule],
+    there: Fleet,
+    *,
+    report: Report,
+    restored: bool = False,
 ) -> None:
-    """One fire for each moment, one job for each fire, and every job is done."""
+    """One fire for each moment, one job for each fire, and every job is done.
+
+    In a database that was ``restored``, moments may have run before, in jobs that are gone.
+    """
     ran = defaultdict(set)
     for line in there.lines("end"):
         ran[line.schedule, line.due].add(line.job)
     succeeded = {job.id for job in await store.jobs.ended(State.SUCCEEDED, limit=MANY)}
-    due, lost, doubled = 0, [], []
+    due, fired, lost, doubled = set(), set(), [], []
     for schedule in added:
         fires = await _fires(store, schedule)
+        fired |= {(schedule.id, fire.due_at) for fire in fires}
         for moment in _moments(schedule):
-            due += 1
+            due.add((schedule.id, moment))
             rows = [fire for fire in fires if fire.due_at == moment]
             jobs = {fire.job_id for fire in rows if fire.outcome is Outcome.QUEUED}
             found = ran[schedule.id, moment]
             where = f"{schedule.plan.name} at {moment:%H:%M:%S}: ledger {rows}, file {found}"
-            if not jobs or not jobs <= succeeded or not found:
+            if not jobs or not jobs <= succeeded & found:
                 lost.append(where)
-            if len(rows) > 1 or len(jobs | found) > 1:
+            if len(rows) > 1 or (len(jobs | found) > 1 and not restored):
                 doubled.append(where)
-    report.say(f"{due} moments due, {len(lost)} lost, {len(doubled)} doubled")
-    report.must(due > len(added), "next to nothing was due")
+    begun = [line for line in there.lines("begin") if line.schedule]
+    phantoms = (fired | {(line.schedule, line.due) for line in begun}) - due
+    early = [line for line in begun if line.at < line.due]
+    twice = [] if restored else there.completed_twice()
+    report.say(f"{len(due)} moments due, {len(lost)} lost, {len(doubled)} doubled")
+    report.say(f"{len(phantoms)} phantoms, {len(early)} early, {len(twice)} completed twice")
+    report.must(len(due) > len(added), "next to nothing was due")
     report.must(not lost, f"lost: {lost[:3]}")
     report.must(not doubled, f"doubled: {doubled[:3]}")
+    report.must(not phantoms, f"ran and was never due: {sorted(phantoms)[:3]}")
+    report.must(not early, f"ran before its time: {early[:3]}")
+    report.must(not twice, f"completed twice: {twice[:3]}")
 
 
 async def judge_accounts(
@@ -90,8 +107,9 @@ async def judge_accounts(
 def lateness(there: Fleet) -> list[timedelta]:
     """From each due moment to the beginning of the run that completed."""
     begun = {(line.job, line.fence): line for line in there.lines("begin")}
-    ended = {line.job: begun[line.job, line.fence] for line in there.lines("end")}
-    return [line.at - line.due for line in ended.values() if line.schedule]
+    ends = [line for line in there.lines("end") if line.schedule]
+    ended = {line.job: begun[line.job, line.fence] for line in ends}
+    return [line.at - line.due for line in ended.values()]
 
 
 def say_lateness(there: Fleet, report: Report, *, most: float) -> None:
@@ -104,9 +122,14 @@ def say_lateness(there: Fleet, report: Report, *, most: float) -> None:
 
 
 def _overlaps(there: Fleet) -> list[str]:
+    return overlapping(there, lambda span: span.schedule)
+
+
+def overlapping(there: Fleet, subject: Callable[[Span], int]) -> list[str]:
+    """Return the runs of one subject, as a job, that took place at the same time."""
     spans = defaultdict(list)
     for span in there.spans():
-        spans[span.schedule].append(span)
+        spans[subject(span)].append(span)
     return [
         f"{first} and {second}"
         for found in spans.values()

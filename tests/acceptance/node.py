@@ -21,7 +21,7 @@ from duly.model.states import Move
 from duly.model.worker import Profile
 from duly.policy.verdict import Verdict
 from duly.store.store import Store
-from duly.store.values import CLOCK, SUSPECT, Settlement, Wish
+from duly.store.values import CLOCK, SUSPECT, ClaimRequest, Settlement
 from tests.acceptance.opening import opened
 
 TASK = "witness"
@@ -50,13 +50,13 @@ async def be_a_worker(store: Store, file: int, woken: asyncio.Event) -> None:
     name = f"process {os.getpid()}"
     profile = Profile(name=name, queues=("default",), signatures={TASK: ""})
     worker = await store.work.register(profile, lease=LEASE)
-    wish = Wish(worker=worker.id, queue="default", tasks=[TASK], limit=100)
+    request = ClaimRequest(worker=worker.id, queue="default", tasks=[TASK], limit=100)
     while await store.work.renew(worker.id, LEASE):
         woken.clear()
-        jobs = (await store.work.turn([], replace(wish, shelf=CLOCK))).jobs
-        jobs = jobs or (await store.work.turn([], wish)).jobs
+        jobs = (await store.work.finish_and_claim([], replace(request, shelf=CLOCK))).jobs
+        jobs = jobs or (await store.work.finish_and_claim([], request)).jobs
         # What was lost with another one lies elsewhere.
-        jobs = jobs or (await store.work.claim(replace(wish, shelf=SUSPECT))).jobs
+        jobs = jobs or (await store.work.claim(replace(request, shelf=SUSPECT))).jobs
         if not jobs:
             await rest(woken)
             continue

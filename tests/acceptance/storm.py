@@ -152,7 +152,7 @@ async def calm(store: Store, seconds: float) -> None:
     before: datetime | None = None
     while boottime() < end:
         with contextlib.suppress(StoreUnavailable):
-            before = before or (await store.upkeep.progress()).now
+            before = before or (await store.maintenance.progress()).now
             jobs = await store.jobs.page(limit=1)
             if not jobs or jobs[0].created_at > before:
                 return

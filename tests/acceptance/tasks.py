@@ -8,10 +8,11 @@ what the store says.
 import asyncio
 import os
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
 
 from duly import Duly, Step
-from duly.clock import boottime, now, sleep
+from duly.clock import boottime, sleep
 from duly.instants import to_us
 from duly.model.limit import Limit
 from duly.registry.context import current
@@ -46,7 +47,7 @@ async def limited(key: str, seconds: float = 0.1) -> None:
     await nap(seconds)
 
 
-async def quick() -> None:
+async def quick(text: str = "") -> None:
     witness("end")
 
 
@@ -63,7 +64,8 @@ def witness(what: str) -> None:
 
 def write(what: str, *, job: int, fence: int, schedule: int = 0, due: int = 0) -> None:
     member = os.environ.get("DULY_MEMBER", "0")
-    append("", f"{what} {schedule} {due} {job} {to_us(now())} {fence} {member}")
+    at = to_us(datetime.now(UTC))  # noqa: TID251 - the truth, whatever this node's clock says
+    append("", f"{what} {schedule} {due} {job} {at} {fence} {member}")
 
 
 def append(suffix: str, line: str) -> None:

@@ -18,10 +18,12 @@ from duly.alerts.alerter import Alerter
 from duly.alerts.delivery import Courier
 from duly.clock import Timeout, sleep
 from duly.model.alert import AlertMessage
+from duly.model.hand_off import SEND
 from duly.model.job import JobRequest
-from duly.model.outcome import Raised
+from duly.model.outcome import HandedOff, Raised
+from duly.policy.retry import Retry
 from duly.settings.alerts import AlertSettings, AlertTable
-from duly.store.connect import database
+from duly.store.connect import connect
 from duly.store.migrate import migrate
 from duly.store.store import SqlStore, Store
 from duly.testing.clock import VirtualClock
@@ -38,7 +40,7 @@ REFUSED = Raised(error="ConnectionError", message="refused")
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     clock = VirtualClock(START)
-    tables = database(":memory:", clock=clock)
+    tables = connect(":memory:", clock=clock).database
     await tables.open()
     await migrate(tables)
     yield World(SqlStore(tables), clock)
@@ -111,6 +113,21 @@ async def test_a_failed_job_is_told_with_its_reason_and_a_key(world: World, serv
     assert server.asked[0].headers["idempotency-key"] == body["id"]
     [message] = await world.store.alerts.messages()
     assert (message.state, message.attempts, message.key) == ("sent", 1, body["id"])
+
+
+async def test_a_target_that_reports_no_outcome_in_time_is_told(
+    world: World, server: Server
+) -> None:
+    await world.enqueue(call(SEND, retry=Retry(attempts=1).as_json()))
+    [job] = await world.claim(1, tasks=[SEND])
+    await world.end(job, HandedOff("main (celery)", HOUR))
+    world.wait(HOUR + MINUTE)
+    await world.dispatch()
+    await looks(alerter(world, told_to(server)))
+    [body] = bodies(server)
+    [item] = body["firing"]
+    assert (item["kind"], item["name"]) == ("failed", SEND)
+    assert "main (celery): no outcome within 1h" in item["sentence"]
 
 
 async def test_a_flood_of_failures_is_one_message(world: World, server: Server) -> None:
@@ -266,6 +283,37 @@ async def test_a_message_is_sent_by_mail(world: World, mail: Controller) -> None
     assert message.state == "sent"
 
 
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # one of its plugins imports it
+async def test_a_message_is_sent_by_apprise_until_it_is_accepted(
+    world: World, server: Server
+) -> None:
+    server.answers["/hook"] = answered(500, b"no")
+    to = [{"apprise": server.url("/hook?+token=hunter2two").replace("http", "json")}]
+    settings = AlertTable().read({"to": to, "group": "0s", "every": "0s", "name": "shop"})
+    await fail(world)
+    await looks(alerter(world, settings))
+    [message] = await world.store.alerts.messages()
+    assert (message.destination, message.state) == ("apprise json", "pending")
+    assert "error=500" in message.error
+    server.answers["/hook"] = OK
+    world.wait(MINUTE)
+    await looks(alerter(world, settings))
+    [message] = await world.store.alerts.messages()
+    assert (message.state, message.attempts) == ("sent", 2)
+    body = bodies(server)[-1]
+    assert body["title"] == "[shop] 1 problem: work (failed)"
+    assert f"duly why {message.content.firing[0].job_id}" in body["message"]
+
+
+@pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")
+async def test_an_address_that_apprise_does_not_know_is_not_sent_to(world: World) -> None:
+    settings = AlertTable().read({"to": [{"apprise": "nothing"}], "group": "0s"})
+    await fail(world)
+    await looks(alerter(world, settings))
+    [message] = await world.store.alerts.messages()
+    assert message.error == "the address is none that Apprise knows"
+
+
 async def test_one_node_delivers_at_a_time(world: World, server: Server) -> None:
     await fail(world)
     first, second = (alerter(world, told_to(server)) for _ in range(2))
@@ -334,7 +382,7 @@ async def test_a_node_that_is_killed_after_sending_leaves_it_to_the_next_one(
 ) -> None:
     """At least once: the receiver sees the same key twice, and knows that it has the message."""
     path = tmp_path / "duly.db"
-    tables = database(str(path))
+    tables = connect(str(path)).database
     await tables.open()
     await migrate(tables)
     world = World(SqlStore(tables), VirtualClock(START))

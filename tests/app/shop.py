@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from duly import Context, Duly
+from duly import Context, Duly, Job
 from duly.clock import sleep
 
 duly = Duly()
@@ -70,3 +70,13 @@ def whose(context: Context, word: str) -> str:
 @duly.task(retry=None, on_failure=add)
 def fail_and_tell() -> None:
     raise ValueError("told")
+
+
+@duly.task(executor="process")
+def write_error(job: Job[int]) -> str:
+    return f"{(job.error or '').splitlines()[-1]} of {job.args['text']}"
+
+
+@duly.task(retry=None, on_failure=write_error)
+def fail_and_write(text: str) -> int:
+    raise ValueError(text)

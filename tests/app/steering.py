@@ -6,7 +6,7 @@ from itertools import cycle
 
 from duly.app import open_store
 from duly.model.access import Actor
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 
 
 async def steer(url: str, who: str) -> None:

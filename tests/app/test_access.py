@@ -12,7 +12,8 @@ import pytest
 from duly import Duly
 from duly.app.access import Audit, NewSecret, Tokens, commanded
 from duly.app.capacity import Limits, Queues
-from duly.app.typed_schedules import login, steered
+from duly.app.nouns import StoreNouns
+from duly.app.schedule_drafts import login
 from duly.clock import now
 from duly.connection import OpenStore
 from duly.errors import InvalidValue, NotFound, RuleError, WrongState
@@ -31,7 +32,7 @@ def found(app: Duly, made: NewSecret) -> Token | None:
     """What a request with the secret would find."""
     wanted = hash_of(made.secret)
     home = app._lazy
-    return home.call(lambda store: store.access.find_token(wanted), twin="")
+    return home.call(lambda store: store.access.find_token(wanted), async_name="")
 
 
 def test_a_token_is_made_listed_and_revoked(app: Duly) -> None:
@@ -119,7 +120,7 @@ async def test_what_the_facade_does_for_somebody_is_in_the_audit_log(app: Duly) 
     """As the HTTP side does it: a store that acts in their name, and the same verbs on it."""
     store = (await app._lazy.store()).acting(Actor("ada", "person"))
     await store.schedules.add([plan("report")])
-    await steered(store).apause("report", note="holiday")
+    await StoreNouns(store).schedules.apause("report", note="holiday")
     await Queues(OpenStore(store)).apause("mail", note="the relay is down")
     await Limits(OpenStore(store)).aset("crm", concurrency=2)
     await Tokens(OpenStore(store)).acreate("ci", role="viewer")

@@ -12,9 +12,9 @@ import pytest
 
 from duly.app import Store, migrate_store, open_store
 from duly.app.schedule_files import apply, draft
-from duly.declare import ScheduleFile
-from duly.declare.file_text import read
 from duly.errors import InvalidValue, WrongState
+from duly.files import ScheduleFile
+from duly.files.file_text import read
 from duly.model.access import Actor
 
 SHEET = read(

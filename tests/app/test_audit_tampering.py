@@ -12,7 +12,7 @@ import pytest
 
 from duly.app import Store, migrate_store, open_store
 from duly.model.access import Actor, AuditedAction
-from duly.store.nouns.access import PAGE
+from duly.store.access import PAGE
 
 ADA = Actor("ada", "command")
 ENTRIES = 6

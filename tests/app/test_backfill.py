@@ -13,7 +13,7 @@ from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.access import Actor
 from duly.model.fire import Backfill
 from duly.model.policies import Missed
-from duly.store.values import Retention
+from duly.store.maintenance import Retention
 from duly.views.why import why_schedule
 from tests.app.test_why import DAY, MONDAY, keep, night, nightly, postgres, why, world
 from tests.conformance.world import HOUR, MINUTE, World
@@ -151,7 +151,7 @@ async def test_years_of_moments_leave_one_table_behind_on_postgresql(
     fires = [fire for fire in await postgres.fires("nightly") if fire.is_backfill]
     assert len(fires) == 990 + 59, "the latest was the clock's"
     postgres.wait(91 * DAY)
-    while await postgres.store.upkeep.prune(Retention(), limit=100):
+    while await postgres.store.maintenance.prune(Retention(), limit=100):
         pass
     assert not {past, *gaps} & days_of_the_ledger(postgres_url)
 

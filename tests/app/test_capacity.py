@@ -1,16 +1,21 @@
 """Queues, limits and workers, as a program steers them."""
 
 import inspect
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from duly import Duly, Limit
+from duly import Duly, JobFailed, Limit
 from duly.app.capacity import Limits, Queues, Workers
+from duly.cli.main import main
 from duly.clock import sleep
 from duly.errors import InvalidValue, NotFound
 from duly.model.limit import Rate
 from tests.app.waiting import eventually
+from tests.infrastructure.web import site
 
 
 @pytest.fixture
@@ -23,10 +28,47 @@ def test_a_queue_is_paused_limited_and_set_free(app: Duly) -> None:
     app.queues.set("mail", concurrency=3, rate="100/m", fair=True)
     [queue] = app.queues.list()
     assert (queue.name, queue.paused, queue.note) == ("mail", True, "the relay is down")
-    assert (queue.concurrency, queue.rate, queue.fair) == (3, Rate.parse("100/m"), True)
+    assert (queue.concurrency, queue.rate, queue.fair) == (3, "100/m", True)
     app.queues.set("mail", rate=None)
     freed = app.queues.resume("mail")
     assert (freed.paused, freed.concurrency, freed.rate, freed.fair) == (False, 3, None, True)
+
+
+def test_a_queue_without_a_worker_is_listed_with_its_counts_everywhere(app: Duly) -> None:
+    @app.task(queue="mail")
+    def send() -> None: ...
+
+    @app.task(queue="mail", retry=None)
+    def fail() -> None:
+        raise ValueError
+
+    with app.running(queues=["mail"]):
+        for task in (send, send, fail):
+            job = task.enqueue()
+            with suppress(JobFailed):
+                job.result("9s")
+    send.using(run_after="1h").enqueue()
+    send.enqueue().cancel()
+    send.enqueue()
+    counts = {"scheduled": 1, "ready": 1, "running": 0, "succeeded": 2, "failed": 1, "cancelled": 1}
+    [queue] = [one for one in app.queues.list() if one.name == "mail"]
+    assert {state: getattr(queue, state) for state in counts} == counts
+    result = CliRunner().invoke(main, ["queues", "--store", app.url])
+    headings, *lines = [line.split() for line in result.stdout.splitlines()]
+    [row] = [line for line in lines if line[0] == "mail"]
+    assert headings[-6:] == [state.upper() for state in counts]
+    assert row[-6:] == [str(count) for count in counts.values()]
+    with site(app) as found:
+        headers = found.bearer("ada", "viewer")
+        answer = found.client.get("/api/v1/queues", headers=headers).json()
+        [shown] = [one for one in answer["items"] if one["name"] == "mail"]
+        assert {state: shown[state] for state in counts} == counts
+        page = found.client.get("/capacity", headers=headers).text
+        assert re.findall(r"state%3A(\w+)\+queue%3Amail[^>]*>([^<]*)<", page) == [
+            ("succeeded", "2"),
+            ("failed", "1"),
+            ("cancelled", "1"),
+        ]
 
 
 def test_a_limit_of_the_operator_counts_until_it_is_taken_back(app: Duly) -> None:

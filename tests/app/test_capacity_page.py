@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 from duly.model.worker import Order, Profile, WorkerInfo
-from duly.store.values import MOST_COUNTED, Depth
+from duly.store.evidence import MOST_COUNTED, Depth
 from duly.views.capacity import CapacityView, QueueLine, WorkerLine, many
 from duly.views.charts import QueueRates, Series
 

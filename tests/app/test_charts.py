@@ -7,7 +7,7 @@ import pytest
 
 from duly.errors import InvalidValue
 from duly.model.outcome import Raised
-from duly.store.values import LENGTHS
+from duly.store.evidence import LENGTHS
 from duly.views import charts
 from duly.views.charts import Charts, Series, percentile
 from tests.app.test_why import MONDAY, opened

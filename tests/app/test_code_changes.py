@@ -1,9 +1,9 @@
 """What happens when code changes: each line of the table in ``docs/schedules.md``, and of tasks.
 
 Every version of the code is an app of its own, as it is in the process that was deployed. They
-meet in one store. Schedules are announced by the herald of a scheduler, on a virtual clock; jobs
-are run by real workers. Nothing is asked here about a process that imports half of the tasks: see
-``who_knows_only_a_part_pauses_nothing`` of the conformance suite.
+meet in one store. Schedules are announced by the reconciler of a scheduler, on a virtual clock;
+jobs are run by real workers. Nothing is asked here about a process that imports half of the tasks:
+see ``who_knows_only_a_part_pauses_nothing`` of the conformance suite.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,7 +18,7 @@ import pytest
 from duly import Duly
 from duly.app import connect, migrate_tables
 from duly.engine.reconciler import Reconciler
-from duly.events import Event
+from duly.events import EngineEvent
 from duly.model.fire import StoredFire
 from duly.runtime.console import sentence
 from duly.testing.clock import VirtualClock
@@ -52,21 +52,17 @@ async def opened(start: datetime) -> AsyncIterator[World]:
 
 async def deploy(world: World, version: Version) -> list[str]:
     """Start a node with this version of the code: what it says."""
-    app, said = Duly(), list[Event]()
+    app, said = Duly(), list[EngineEvent]()
     version(app)
     announced = app.declarations.announcement(APP)
-    herald = Reconciler(
-        world.store, app=APP, mark=announced.mark, wanted=announced.wanted, emit=said.append
-    )
-    await herald.tick()
+    await Reconciler(world.store, announced, emit=said.append).tick()
     return [str(sentence(event)) for event in said]
 
 
-def herald_of(world: World, version: Version) -> Reconciler:
+def reconciler_of(world: World, version: Version) -> Reconciler:
     app = Duly()
     version(app)
-    said = app.declarations.announcement(APP)
-    return Reconciler(world.store, app=APP, mark=said.mark, wanted=said.wanted)
+    return Reconciler(world.store, app.declarations.announcement(APP))
 
 
 def report(rule: str, **words: Any) -> Version:
@@ -118,9 +114,9 @@ async def test_rule_changed(world: World) -> None:
 
 
 async def test_half_a_minute_without_the_database_does_not_undo_a_deploy(world: World) -> None:
-    old, new = herald_of(world, report("02:00 UTC")), herald_of(world, report("09:00 UTC"))
-    for herald in (old, new):
-        await herald.tick()
+    old, new = reconciler_of(world, report("02:00 UTC")), reconciler_of(world, report("09:00 UTC"))
+    for reconciler in (old, new):
+        await reconciler.tick()
         world.wait(timedelta(seconds=10))
     world.wait(timedelta(seconds=30))
     for _ in range(10):
@@ -133,7 +129,7 @@ async def test_half_a_minute_without_the_database_does_not_undo_a_deploy(world: 
 async def test_new_code_that_is_cut_off_for_a_while_is_not_superseded_for_ever(
     world: World,
 ) -> None:
-    old, new = herald_of(world, report("02:00 UTC")), herald_of(world, report("09:00 UTC"))
+    old, new = reconciler_of(world, report("02:00 UTC")), reconciler_of(world, report("09:00 UTC"))
     await old.tick()
     world.wait(timedelta(seconds=10))
     await new.tick()

@@ -129,7 +129,7 @@ def test_what_a_job_says_can_be_followed_to_its_end() -> None:
 
 def test_a_callback_is_a_task_that_gets_the_number_of_the_job() -> None:
     def told() -> list[tuple[str, str]]:
-        ended = shop.duly._lazy.call(lambda store: store.jobs.ended(State.SUCCEEDED), twin="")
+        ended = shop.duly._lazy.call(lambda store: store.jobs.ended(State.SUCCEEDED), async_name="")
         return [(job.task, job.args) for job in ended]
 
     job = shop.fail_and_tell.enqueue()

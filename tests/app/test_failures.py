@@ -6,7 +6,7 @@ import pytest
 
 from duly.model.job_filter import EVERYTHING, Filter, parse_filter
 from duly.model.states import State
-from duly.store.values import LONGEST_TAIL, Failure
+from duly.store.job_search import LONGEST_TAIL, Failure
 from duly.views.failures import FailureGroup, error_line, grouped
 
 NOON = datetime(2027, 1, 3, 12, tzinfo=UTC)

@@ -14,7 +14,7 @@ from duly.app.tasks import Task
 from duly.errors import DulyError, InvalidValue, NotFound
 from duly.model.flow import Awaited, Fill, Over, Source, StepPlan
 from duly.model.job import JobRequest
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit
 from duly.model.terms import Callback, Terms
 from duly.policy.retry import NEVER
 from duly.testing import Sandbox
@@ -182,7 +182,7 @@ def test_a_step_is_asked_for_with_what_its_task_says() -> None:
         queue="crm",
         priority=7,
         retry=NEVER.as_json(),
-        limits=(Lane(name=name, template=name, concurrency=1),),
+        limits=(NamedLimit(name=name, template=name, concurrency=1),),
         needs={"gpu": 1},
         terms=Terms(on_failure=Callback(task="tell", retry=STANDARD)),
     )

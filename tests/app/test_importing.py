@@ -8,9 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from duly.app.beat_database import is_database, read_beat_dump, read_beat_tables, shown_address
-from duly.declare import ScheduleEntry
+from duly.app.import_sources import is_database, read_beat_dump, read_beat_tables, shown_address
 from duly.errors import InvalidValue, NotFound, StoreUnavailable, ZoneMissing
+from duly.files import ScheduleEntry
 from tests.app.django_beat import FAR
 
 # Before crontabs had zones, before there were clocked schedules, and today.

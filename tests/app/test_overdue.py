@@ -47,7 +47,7 @@ async def test_why_tells_of_the_oldest_overdue_run_and_not_of_the_last_good_one(
     )
     assert said[1:3] == [
         "  29 more runs are overdue, the last was due 12:01:02",
-        "  the run before: often was due 12:00:02 UTC and ran on time (0 ms late, took 0 ms).",
+        "  the previous run: often was due 12:00:02 UTC and ran on time (0 ms late, took 0 ms).",
     ]
     assert (await why_schedule(world.store, "hourly")).startswith("hourly has not been due yet.")
 

@@ -175,7 +175,7 @@ def _whose() -> tuple[int, str]:
 
 
 def _unfinished() -> list[int]:
-    found = shop.duly._lazy.call(lambda store: store.jobs.page(), twin="")
+    found = shop.duly._lazy.call(lambda store: store.jobs.page(), async_name="")
     return [job.id for job in found]
 
 

@@ -10,7 +10,7 @@ import pytest
 from duly.connection import migrate_tables
 from duly.durations import usual_runtime
 from duly.errors import InvalidValue
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit
 from duly.model.schedule import Pause, Plan
 from duly.model.terms import Callback, Terms
 from duly.policy.firing import decide
@@ -111,7 +111,7 @@ def test_who_runs_longer_than_its_timeout_is_tried_again_and_fails() -> None:
 
 
 def test_runs_beside_each_other_meet_a_limit_of_one() -> None:
-    lane = Lane(name="one", template="one", concurrency=1)
+    lane = NamedLimit(name="one", template="one", concurrency=1)
     wanted = plan(rule="every 1h", overlap="allow", limits=(lane,))
     story = told(3, wanted, runtime=minutes(90))
     assert [spans(m)[0][:2] for m in story.moments] == [(0, 1.5), (1.5, 3), (3, 4.5)]

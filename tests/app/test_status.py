@@ -8,10 +8,10 @@ import pytest
 
 from duly.model.fire import Cause, Outcome
 from duly.model.journal import ProgressEntry
+from duly.model.limit import Queue
 from duly.model.outcome import Mismatched, Raised
-from duly.model.queue import Queue
 from duly.model.states import State
-from duly.store.values import Tally
+from duly.store.evidence import Tally
 from duly.views.attention import Need
 from duly.views.fires import Counts, counted
 from duly.views.today import Status, status

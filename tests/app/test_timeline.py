@@ -6,7 +6,7 @@ from duly import Duly
 from duly.clock import now
 from duly.model.worker import Profile
 from duly.store.store import Store
-from duly.store.values import JobDone, Wish
+from duly.store.values import ClaimRequest, JobDone
 from duly.views.timeline import Timeline, timeline
 
 HOUR = timedelta(hours=1)
@@ -20,17 +20,19 @@ def begun(app: Duly, *, ended: bool) -> None:
         profile = Profile(name="web-1", queues=("default",), signatures=tasks, slots=10)
         worker = await store.work.register(profile, lease=HOUR)
         for queue, shelf, _ in await store.work.ready(["default"], [*tasks]):
-            wish = Wish(worker=worker.id, queue=queue, shelf=shelf, tasks=[*tasks], limit=10)
-            await store.work.claim(wish)
-        held = await store.work.held(worker.id) if ended else []
-        await store.work.turn([JobDone(one.id, one.fence) for one in held])
+            request = ClaimRequest(
+                worker=worker.id, queue=queue, shelf=shelf, tasks=[*tasks], limit=10
+            )
+            await store.work.claim(request)
+        held = await store.work.claimed_by(worker.id) if ended else []
+        await store.work.finish_and_claim([JobDone(one.id, one.fence) for one in held])
 
-    app._lazy.call(work, twin="")
+    app._lazy.call(work, async_name="")
 
 
 def drawn(app: Duly, schedule: str | None = None) -> Timeline:
     return app._lazy.call(
-        lambda store: timeline(store, span=HOUR, now=now(), schedule=schedule), twin=""
+        lambda store: timeline(store, span=HOUR, now=now(), schedule=schedule), async_name=""
     )
 
 

@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from duly.app.typed_schedules import every_schedule, steered
+from duly.app.nouns import StoreNouns
+from duly.app.schedule_drafts import every_schedule
 from duly.errors import InvalidValue
 from duly.views.today import status
 from duly.views.why import why_schedule
@@ -24,7 +25,7 @@ async def announced(world: World, name: str) -> set[datetime | None]:
     """What each of those says that tell people about it."""
     listed = {one.name: one.next_at for one in await every_schedule(world.store)}
     coming = {one.name: one.due_at for one in (await status(world.store)).coming}
-    people = steered(world.store)
+    people = StoreNouns(world.store).schedules
     [first] = await people.apreview(name, count=1)
     return {listed[name], coming[name], (await people.aget(name)).next_at, first}
 

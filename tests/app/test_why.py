@@ -11,10 +11,9 @@ from duly.app import connect, migrate_tables
 from duly.errors import InvalidValue, NotFound
 from duly.model.job import StoredJob
 from duly.model.journal import ProgressEntry
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit, Queue
 from duly.model.outcome import Mismatched, Raised
 from duly.model.policies import Missed
-from duly.model.queue import Queue
 from duly.model.terms import Terms
 from duly.policy.retry import Retry
 from duly.store.store import SqlStore
@@ -321,7 +320,7 @@ async def test_without_a_scheduler_it_is_told_since_when_nothing_is_fired(world:
         "nightly was due Wed 2026-11-11 02:00 Europe/Berlin and has not been fired: "
         "no scheduler is running. Nothing was fired since Tue 02:00:00 (2 d 11 h ago).",
         "  1 more run is overdue, the last was due 02:00",
-        "  the run before: nightly was due Tue 2026-11-10 02:00 Europe/Berlin and ran on time "
+        "  the previous run: nightly was due Tue 2026-11-10 02:00 Europe/Berlin and ran on time "
         "(12 ms late, took 40 min).",
         "  start one    duly up",
         RUN_NOW,
@@ -469,7 +468,7 @@ async def test_a_job_that_no_worker_knows_asks_whether_it_was_renamed(world: Wor
     )
     assert (await job(world, number))[0] == renamed
     world.wait(timedelta(seconds=10))
-    assert await world.store.upkeep.hold_unknown(patience=timedelta(), limit=10) == 1
+    assert await world.store.maintenance.hold_unknown(patience=timedelta(), limit=10) == 1
     assert (await job(world, number))[0] == renamed
 
 
@@ -509,7 +508,7 @@ async def test_a_job_of_a_paused_queue_has_its_note(world: World) -> None:
 
 
 async def test_a_job_at_a_full_limit_names_it(world: World) -> None:
-    limits = (Lane(name="crm:7", template="crm:{customer}", concurrency=1),)
+    limits = (NamedLimit(name="crm:7", template="crm:{customer}", concurrency=1),)
     [_, second] = await world.store.jobs.enqueue([call(limits=limits), call(limits=limits)])
     await world.claim(2)
     assert (await job(world, second))[0].endswith(
@@ -577,7 +576,7 @@ async def test_a_job_whose_worker_is_gone_says_that_it_will_be_run_again(world: 
     await world.claim(1, worker=worker)
     world.wait(HOUR)
     assert (await job(world, number))[1] == (
-        "  web-1 was last heard of 12:00 (1 h ago): the job will be taken back and run again "
+        "  web-1 was last heard of 12:00 (1 h ago): the job will be reclaimed and run again "
         "by the next worker: none is running"
     )
 

@@ -10,8 +10,8 @@ PATIENCE = 15.0
 _NEVER = threading.Event()
 
 
-def eventually(condition: Callable[[], object], what: str) -> None:
-    end = monotonic() + PATIENCE
+def eventually(condition: Callable[[], object], what: str, *, within: float = PATIENCE) -> None:
+    end = monotonic() + within
     while not condition():
         assert monotonic() < end, f"waited in vain for {what}"
         _NEVER.wait(0.02)

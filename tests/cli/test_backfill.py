@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.app.typed_schedules import login
+from duly.app.schedule_drafts import login
 from tests.cli.test_schedules import changes, done, duly, on, store
 from tests.infrastructure.moments import every_hour
 
@@ -61,8 +61,7 @@ def test_a_few_are_queued_without_a_question_and_once(hourly: str) -> None:
     second = duly("backfill", "hourly", "--from", "3h", "--to", "now")
     assert (second.exit_code, second.stdout, jobs(hourly)) == (0, "", 3)
     assert second.stderr.splitlines()[-1] == (
-        "0 moments queued; 3 have had a job and are left alone"
-        " (-o wide says which, --again runs all)"
+        "0 moments queued; 3 have a job already (-o wide lists them, --again runs all)"
     )
     [(who, what)] = changes(hourly, "hourly")
     assert who == login()
@@ -81,7 +80,7 @@ def test_many_are_asked_about_and_nobody_there_means_no(hourly: str) -> None:
     told = duly("backfill", "hourly", "--from", "6h", "--to", "now")
     assert told.exit_code == 2
     assert re.search(
-        r"this would run 6 moments of hourly, from \w{3} .* to \w{3} .* UTC: say --yes", told.stderr
+        r"this would run 6 moments of hourly, from \w{3} .* to \w{3} .* UTC: add --yes", told.stderr
     )
     assert jobs(hourly) == 0
     assert duly("backfill", "hourly", "--from", "6h", "--to", "now", "--yes").exit_code == 0
@@ -101,22 +100,22 @@ def test_only_those_that_are_missing_are_asked_about(hourly: str) -> None:
     done("backfill", "hourly", "--from", "3h", "--to", "now")
     told = duly("backfill", "hourly", "--from", "7h", "--to", "now")
     assert told.exit_code == 0
-    assert told.stderr.splitlines()[-1].startswith("4 moments queued; 3 have had a job")
+    assert told.stderr.splitlines()[-1].startswith("4 moments queued; 3 have a job")
 
 
 def test_programs_are_told_all_of_them_as_json(hourly: str) -> None:
     done("backfill", "hourly", "--from", "1h", "--to", "now")
     found = json.loads(done("backfill", "hourly", "--from", "2h", "--to", "now", "-o", "json"))
-    assert [one["outcome"] for one in found] == ["queued", "left alone"]
+    assert [one["outcome"] for one in found] == ["queued", "unchanged"]
     assert [one["reason"] for one in found] == ["", f"backfilled by {login()}"]
     assert all(isinstance(one["job_id"], int) for one in found)
     lines = done("backfill", "hourly", "--from", "3h", "--to", "now", "-o", "jsonl", "--dry-run")
     outcomes = [json.loads(line)["outcome"] for line in lines.splitlines()]
-    assert outcomes == ["to be queued", "left alone", "left alone"]
+    assert outcomes == ["to be queued", "unchanged", "unchanged"]
     names = done("backfill", "hourly", "--from", "4h", "--to", "now", "-o", "name")
     assert [name[-7:] for name in names.splitlines()] == [found[0]["due_at"][-7:]] * 2
     wide = done("backfill", "hourly", "--from", "4h", "--to", "now", "-o", "wide")
-    assert wide.count("left alone") == 4
+    assert wide.count("unchanged") == 4
 
 
 def test_a_long_list_is_cut_for_eyes_only() -> None:
@@ -135,14 +134,14 @@ def test_times_are_on_the_clock_of_the_schedule_and_the_end_is_not_part_of_it() 
     found = json.loads(done("backfill", "nightly", *stretch, "--dry-run", "-o", "json"))
     assert [one["due_at"] for one in found] == ["2024-03-30T01:00:00Z", "2024-03-31T01:00:00Z"]
     helped = " ".join(done("backfill", "--help").split())
-    assert "From is part of it and to is not" in helped
-    assert "The end, which is not part of it" in helped
+    assert "--from is inclusive and --to exclusive" in helped
+    assert "End of the period (exclusive)" in helped
 
 
 def test_a_stretch_without_a_moment_is_nothing_to_do() -> None:
     told = duly("backfill", "hourly", "--from", "2024-01-01 00:10", "--to", "2024-01-01 00:50")
     assert (told.exit_code, told.stdout) == (0, "")
-    assert told.stderr.splitlines()[-1] == ("nothing to do: no moment of hourly is in that stretch")
+    assert told.stderr.splitlines()[-1] == ("nothing to do: hourly has no run in this period")
 
 
 @pytest.mark.parametrize(

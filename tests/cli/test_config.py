@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from duly.cli.config import config
+from duly.cli.main import main
 from duly.settings import Settings
 from duly.settings.settings import keys
 
@@ -24,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def duly_config(*words: str, **environ: str) -> Result:
-    return CliRunner().invoke(config, words, env=environ)
+    return CliRunner().invoke(main, ["config", *words], env=environ)
 
 
 def test_every_setting_is_shown() -> None:
@@ -55,7 +55,7 @@ def test_programs_get_values_as_they_are(here: Path) -> None:
     assert settings["allow"] == {
         "value": ["shell"],
         "from": "pyproject.toml",
-        "about": "Built-in tasks that may run: shell (and commands), http.",
+        "about": "Built-in tasks that may run: shell (and commands), http, send.",
     }
     assert settings["lease"]["value"] == "1m"
     assert settings["zone"]["value"] is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from duly.cli.doctor import doctor as command
+from duly.cli.main import main
 from tests.cli.test_why import prepared
 from tests.conformance.world import World
 from tests.factories import call, plan
@@ -17,7 +17,7 @@ from tests.infrastructure.cluster import installed_programs, running_cluster
 
 
 def doctor(store: Path | str, *words: str) -> Result:
-    return CliRunner().invoke(command, [*words, "--store", str(store)])
+    return CliRunner().invoke(main, ["doctor", *words, "--store", str(store)])
 
 
 @pytest.fixture

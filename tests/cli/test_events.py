@@ -111,7 +111,7 @@ def test_a_schedule_reacts_to_what_happened_before_it(shop: Duly) -> None:
     tried = command("replay", "thank", "--since", "1h", "--dry-run")
     assert (tried.stdout, "thank would react to 6 events" in tried.stderr) == ("", True)
     refused = command("replay", "thank", "--since", "1h")
-    assert (refused.exit_code, "say --yes" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "add --yes" in refused.stderr) == (2, True)
     done = command("replay", "thank", "--since", "1h", "--yes")
     assert len(done.stdout.split()) == 6
     assert "thank reacted to 6 events: 6 jobs" in done.stderr

@@ -142,7 +142,7 @@ def test_who_retries_a_flow_is_told_from_where_it_goes_on(
     (tmp_path / "mended").touch()
     done = command("jobs", "retry", str(broken))
     assert (done.exit_code, done.stdout) == (0, f"{broken}\n")
-    assert f"job {broken}: the flow goes on from 1 failed step" in done.stderr
+    assert f"job {broken}: the flow continues from 1 failed step" in done.stderr
     with office.app.running():
         assert office.app.jobs.get(broken).result("30s") == 6
     assert [line.split()[0] for line in steps_of(command("jobs", "show", str(broken)).stdout)] == [
@@ -154,7 +154,7 @@ def test_who_retries_a_step_is_told_that_its_flow_goes_on(broken: int) -> None:
     flow = json.loads(command("jobs", "show", str(broken), "-o", "json").stdout)["flow"]
     step = flow["items"][2]["job_id"]
     done = command("jobs", "retry", str(step))
-    assert f"job {step}: its flow, job {broken}, goes on from 1 failed step" in done.stderr
+    assert f"job {step}: its flow, job {broken}, continues from 1 failed step" in done.stderr
 
 
 def test_a_chain_goes_straight_down_and_a_fork_comes_back_where_it_ends() -> None:

@@ -15,7 +15,7 @@ import click
 import pytest
 
 from duly.cli.formats import Listing, View, iso, read_length, read_moment, written
-from duly.policy.printable import one_line
+from duly.policy.redaction import one_line
 from tests.cli.test_schedules import done, store
 
 __all__ = ["store"]

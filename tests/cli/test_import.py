@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.cli.main import main
-from duly.declare.importers.apscheduler import PRINT_JOBS
+from duly.files.importers.apscheduler import PRINT_JOBS
 from tests.cli.test_plan import duly, said
 from tests.cli.test_schedules import plan, store
 
@@ -94,7 +94,7 @@ def test_a_crontab_is_imported_planned_applied_and_then_nothing_is_left_to_do(st
 
 def test_what_could_not_be_carried_is_said_beside_the_file() -> None:
     result = imported("crontab", "-", "--zone", "UTC", text=CRONTAB)
-    assert "note: line 1: MAILTO=ada@example.com is not carried" in result.stderr
+    assert "note: line 1: MAILTO=ada@example.com is not converted" in result.stderr
     assert "note: line 8: @reboot is not a rule about time" in result.stderr
     assert result.stderr.endswith("4 schedules\n")
     assert "note:" not in result.stdout
@@ -261,7 +261,7 @@ def test_a_job_store_of_apscheduler_is_never_opened() -> None:
 def test_the_help_shows_the_lines_that_print_the_jobs() -> None:
     shown = imported("apscheduler", "--help").stdout
     assert textwrap.indent(PRINT_JOBS, "  ") in shown
-    guide = Path(__file__).parents[2] / "docs" / "schedules.md"
+    guide = Path(__file__).parents[2] / "docs" / "from-apscheduler.md"
     assert PRINT_JOBS in guide.read_text()
 
 

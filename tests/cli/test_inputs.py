@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from duly.cli.inputs import MOST_BYTES
 from duly.cli.main import main
-from duly.declare.file_text import MOST_ENTRIES
+from duly.files.file_text import MOST_ENTRIES
 
 TOO_MUCH = "has more than 10 MB"
 
@@ -72,7 +72,7 @@ def test_what_could_not_be_carried_is_told_without_secrets_or_commands() -> None
     crontab = "DB_PASSWORD=hunter2$x\n\x1b]0;pwned\x07 odd\n0 3 * * * x\n"
     done = CliRunner().invoke(main, ["import", "crontab", "--zone", "UTC"], input=crontab)
     assert done.exit_code == 1
-    assert "DB_PASSWORD=*** is carried" in done.stderr
+    assert "DB_PASSWORD=*** is kept" in done.stderr
     assert "]0;pwned  odd" in done.stderr
     assert "\x1b" not in done.stderr
     assert "hunter2$x" in done.stdout

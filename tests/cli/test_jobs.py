@@ -102,7 +102,7 @@ def test_a_page_says_where_the_next_begins() -> None:
     jobs = [shop.add.enqueue(n).id for n in range(5)]
     first = command("-o", "name", "--limit", "2")
     assert first.stdout.split() == [str(jobs[4]), str(jobs[3])]
-    assert f"there are more: go on with --after l.{jobs[3]}, or say --limit" in first.stderr
+    assert f"there are more: continue with --after l.{jobs[3]}, or raise --limit" in first.stderr
     last = command("-o", "name", "--limit", "3", "--after", f"l.{jobs[3]}")
     assert last.stdout.split() == [str(job) for job in reversed(jobs[:3])]
     assert "there are more" not in last.stderr
@@ -119,8 +119,8 @@ def test_a_page_says_where_the_next_begins() -> None:
         (["state:dead"], 'no state is called "dead"'),
         (["retyr", "7"], "did you mean duly jobs retry 7?"),
         (["17"], "did you mean duly jobs show 17?"),
-        (["retry"], "say which: their numbers, or a filter"),
-        (["cancel", "17", "queue:mail"], "either numbers (17) or a filter, not both"),
+        (["retry"], "choose the jobs: ids, or a filter"),
+        (["cancel", "17", "queue:mail"], "either ids (17) or a filter, not both"),
         (["retry", "state:running"], "only failed jobs can be retried"),
         (["cancel", "state:failed"], "only scheduled, blocked, ready, running jobs can be"),
         (["--limit", "0"], "not in the range"),
@@ -248,7 +248,7 @@ def test_many_are_counted_before_they_are_retried() -> None:
         jobs = [failed(f"no {n}") for n in range(3)]
     asked = command("retry", "task:fail")
     assert (asked.exit_code, asked.stdout) == (2, "")
-    assert "this would retry 3 failed jobs: say --yes" in asked.stderr
+    assert "this would retry 3 failed jobs: add --yes" in asked.stderr
     assert listed("state:failed") == [job.id for job in reversed(jobs)]
     first = command("retry", "task:fail", "--first", "2", "--yes")
     assert first.stdout.split() == [str(job.id) for job in jobs[:2]]
@@ -269,7 +269,7 @@ def test_jobs_are_cancelled_by_number_or_all_that_match() -> None:
     assert by_number.stderr.endswith(f"job {first.id}: cancelled\n")
     assert (first.refresh().state, first.reason) == (State.CANCELLED, "cancelled: by hand")
     asked = command("cancel", "queue:default")
-    assert "this would cancel 2 unfinished jobs: say --yes" in asked.stderr
+    assert "this would cancel 2 unfinished jobs: add --yes" in asked.stderr
     done = command("cancel", "queue:default", "--yes", "--reason", "enough")
     assert done.stdout.split() == [str(job.id) for job in reversed(others)]
     assert {job.refresh().reason for job in others} == {"cancelled: enough"}
@@ -283,7 +283,7 @@ def test_jobs_that_have_ended_are_removed_by_number_or_all_that_match() -> None:
     assert command("show", str(first.id)).exit_code == 3
     asked = command("remove", "state:failed")
     assert (asked.exit_code, asked.stdout) == (2, "")
-    assert "this would remove 2 ended jobs: say --yes" in asked.stderr
+    assert "this would remove 2 ended jobs: add --yes" in asked.stderr
     done = command("remove", "state:failed", "--yes")
     assert done.stdout.split() == [str(job.id) for job in reversed(others)]
     assert "removed 2 jobs" in done.stderr
@@ -344,7 +344,7 @@ def test_what_runs_in_a_thread_is_asked_to_stop_and_may_go_on(url: str, tmp_path
     with other.running(scheduler=False):
         job = stay.enqueue()
         eventually(lambda: is_up(f"{sign}.began"), "the job to begin")
-        asked = "asked to stop while it runs; in a thread it may go on to its end"
+        asked = "asked to stop; in a thread it may run to its end"
         one = command("cancel", str(job.id), "--yes")
         assert one.stderr.endswith(f"job {job.id}: {asked}\n")
         many = command("cancel", "state:running", "--yes")

@@ -10,15 +10,17 @@ from click.testing import CliRunner, Result
 
 from duly.app import Store
 from duly.cli import main
-from duly.cli.limits import limits
-from duly.model.limit import Lane, Rate
-from duly.store.values import CAREFUL, Wish
+from duly.cli.capacity import limits
+from duly.model.limit import NamedLimit, Rate
+from duly.store.values import CAREFUL, ClaimRequest
 from tests.cli.test_schedules import on, store
 from tests.factories import call, profile
 
 __all__ = ["store"]
 
-CUSTOMER = Lane(name="crm:17", template="crm:{customer_id}", concurrency=1, rate=Rate.parse("5/s"))
+CUSTOMER = NamedLimit(
+    name="crm:17", template="crm:{customer_id}", concurrency=1, rate=Rate.parse("5/s")
+)
 
 
 def duly(*words: str) -> Result:
@@ -43,8 +45,10 @@ def crowd(store: str) -> None:
     async def met(there: Store) -> None:
         await there.jobs.enqueue([call(limits=(CUSTOMER,))] * 3)
         worker = await there.work.register(profile(), lease=timedelta(hours=1))
-        wish = Wish(queue="default", tasks=("work",), worker=worker.id, limit=10, shelf=CAREFUL)
-        assert len((await there.work.claim(wish)).jobs) == 1
+        request = ClaimRequest(
+            queue="default", tasks=("work",), worker=worker.id, limit=10, shelf=CAREFUL
+        )
+        assert len((await there.work.claim(request)).jobs) == 1
 
     on(store, met)
 
@@ -92,7 +96,7 @@ def test_a_name_that_no_job_has_met_is_set_and_doubted() -> None:
     result = duly("set", "crm:{custmer_id}", "--concurrency", "2")
     assert result.exit_code == 0
     assert (
-        'no job has met a limit "crm:{custmer_id}" yet; did you mean "crm:{customer_id}"?'
+        'no job has used a limit "crm:{custmer_id}" yet; did you mean "crm:{customer_id}"?'
         in result.stderr
     )
 
@@ -117,7 +121,7 @@ def test_what_cannot_be_a_limit_is_refused(words: list[str], said: str) -> None:
 def test_where_no_limit_was_met_that_is_said_beside_the_output() -> None:
     result = duly()
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "no job has met a limit yet" in result.stderr
+    assert "no job has used a limit yet" in result.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["set", "a", "--rate", "5/s"], ["reset", "a"]])

@@ -1,12 +1,15 @@
 """``duly next`` as a user meets it."""
 
 import json
+import platform
+import re
 
 import pytest
 from click.testing import CliRunner, Result
 
 from duly import __version__
 from duly.cli import main
+from duly.store.sqlite.connection import sqlite3
 
 
 def duly(*words: str, **environment: str) -> Result:
@@ -123,4 +126,13 @@ def test_help_teaches_with_examples() -> None:
 
 
 def test_the_version_is_known() -> None:
-    assert duly("--version").stdout == f"duly {__version__}\n"
+    shown = duly("--version").stdout
+    python = re.escape(platform.python_version())
+    libraries = rf"SQLite {sqlite3.sqlite_version}, psycopg [\d.]+"
+    assert re.fullmatch(rf"duly {__version__} \(Python {python}, tables 1, {libraries}\)\n", shown)
+
+
+def test_the_version_names_the_store_if_one_is_configured_without_its_password() -> None:
+    shown = duly("--version", DULY_URL="postgresql://me:secret@db/shop").stdout
+    assert shown.endswith(", store postgresql://me:***@db/shop)\n")
+    assert ", store " not in duly("--version", DULY_URL="nonsense://").stdout

@@ -9,12 +9,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.app import Store
-from duly.app.typed_schedules import login
+from duly.app.schedule_drafts import login
 from duly.cli.main import main
 from duly.model.access import Actor
 from duly.model.job import Owner
-from duly.model.limit import Rate
-from duly.model.queue import Queue
+from duly.model.limit import Queue, Rate
 from duly.policy.retry import Retry
 from tests.cli.test_schedules import changes, on, plan, store
 from tests.factories import plan as made_plan
@@ -134,7 +133,8 @@ def test_a_file_is_planned_applied_and_then_nothing_is_left_to_do(store: str) ->
 
 def test_what_changes_in_the_file_changes_in_the_store_and_nothing_else(store: str) -> None:
     said("apply")
-    on(store, lambda opened: opened.schedules.edit("ping", lambda old: replace(old, tenant="acme")))
+    needs = {"gpu": 1}  # a file has no word for it
+    on(store, lambda opened: opened.schedules.edit("ping", lambda old: replace(old, needs=needs)))
     edit('"every 5m"', '"every 1m"')
     edit("concurrency = 3\n", "concurrency = 4\n")
     assert said("apply") == [
@@ -143,7 +143,7 @@ def test_what_changes_in_the_file_changes_in_the_store_and_nothing_else(store: s
         "2 to change, 2 unchanged",
     ]
     ping = plan(store, "ping")
-    assert (ping.rule, ping.tenant, ping.queue) == ("every 1m", "acme", "web")
+    assert (ping.rule, ping.needs, ping.queue) == ("every 1m", needs, "web")
     assert there(store).queues["web"].rate == Rate.parse("5/s")
 
 
@@ -161,7 +161,7 @@ def test_what_a_person_set_stays_is_told_and_can_be_taken_back(store: str) -> No
     assert json.loads("".join(said("plan", "-o", "json", exit_code=6)))["drift"] is True
     refused = duly("apply", "--take-back")
     assert refused.exit_code == 2
-    assert "this would take back 1: say --yes" in refused.stderr
+    assert "this would take back 1: add --yes" in refused.stderr
     assert plan(store, "ping").queue == "other"
     assert said("apply", "--take-back", "--yes") == [
         '~ schedule ping  queue: "other" -> "web"',
@@ -180,7 +180,7 @@ def test_what_left_the_file_stays_until_it_is_pruned(store: str) -> None:
     assert "? schedule backup  no longer in the file; --prune removes it" in kept
     assert plan(store, "backup").owner is Owner.FILE
     refused = duly("apply", "--prune")
-    assert (refused.exit_code, "this would remove 3: say --yes" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "this would remove 3: add --yes" in refused.stderr) == (2, True)
     assert "- schedule backup" in said("apply", "--prune", "--yes")
     standing = there(store, "backup", "ping")
     assert (list(standing.schedules), standing.limits) == (["ping"], {})
@@ -326,7 +326,7 @@ def test_without_an_app_a_task_is_refused_by_name_and_nothing_is_written(store: 
     refused = duly("apply")
     assert refused.exit_code == 3
     assert '[schedules.ada] task = "greet": its app says' in refused.stderr
-    assert "Say --app APP" in refused.stderr
+    assert "Add --app APP" in refused.stderr
     assert there(store, "backup").schedules == {}
 
 
@@ -366,7 +366,7 @@ def test_a_plan_without_an_app_says_that_tasks_were_not_checked(store: str, shop
     assert (unchecked.exit_code, unchecked.stderr) == (
         0,
         f"database: {store}\n"
-        "note: no app is named, so the tasks of ada were not checked: say --app APP\n",
+        "note: no app is named, so the tasks of ada were not checked: use --app APP\n",
     )
     Path(f"{shop}.py").rename("tasks.py")
     checked = duly("plan")
@@ -417,8 +417,9 @@ def test_what_is_exported_is_what_was_applied_and_not_what_code_declares(store: 
     on(store, lambda opened: opened.schedules.add(plans))
     result = duly("export")
     assert result.exit_code == 0
-    assert 'note: hers: its tenant "t" is not exported' in result.stderr
+    assert "note:" not in result.stderr
     assert "[schedules.hers]" in result.stdout
+    assert 'tenant = "t"' in result.stdout
     assert "coded" not in result.stdout
     write(result.stdout.replace("[schedules.hers]", "[schedules.again]"))
     assert said("plan")[-1] == "1 to add, 4 unchanged"
@@ -500,3 +501,15 @@ def test_a_file_limits_the_runs_of_a_schedule_and_is_exported_with_the_limit(sto
     assert "~ schedule ping  max_runs: 3 -> 5" in said("apply")
     edit("max_runs = 5", "max_runs = 0")
     assert "whole number from 1" in duly("plan").output
+
+
+def test_a_file_says_the_tenant_and_the_submitter(store: str) -> None:
+    edit('rule = "every 5m"\n', 'rule = "every 5m"\ntenant = "acme"\nsubmitter = "ann"\n')
+    said("apply")
+    ping = plan(store, "ping")
+    assert (ping.tenant, ping.submitter) == ("acme", "ann")
+    assert said("plan") == ["nothing to do: 4 unchanged"]
+    assert 'tenant = "acme"' in said("export")
+    edit('tenant = "acme"', 'tenant = "other"')
+    said("apply")
+    assert plan(store, "ping").tenant == "other"

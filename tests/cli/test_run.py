@@ -169,6 +169,8 @@ def test_what_is_said_about_the_job_is_kept() -> None:
     again = command("typed", "text=y", "--key", "k", "--run-after", "2099-01-01T00:00Z")
     assert again.stdout == done.stdout
     assert job.refresh().due_at.year == 2099
+    command("typed", "text=y", "--key", "k", "--run-after", "12-24 18:00 UTC")
+    assert (job.refresh().due_at.month, job.due_at.day) == (12, 24)
 
 
 @pytest.mark.usefixtures("at_work")

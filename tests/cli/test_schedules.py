@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.app import Store, connect, open_store
-from duly.app.typed_schedules import login
+from duly.app.schedule_drafts import login
 from duly.cli import main
 from duly.clock import now
 from duly.model.schedule import Plan
@@ -235,6 +235,21 @@ def test_a_schedule_is_added_with_all_its_policies(url: str) -> None:
     assert found.tags == ("a", "b")
 
 
+def test_a_single_moment_in_the_past_is_missed_and_runs_as_the_policy_says(url: str) -> None:
+    for missed, name in (("latest", "runs"), ("skip", "skipped")):
+        said = done("add", "2020-01-01T10:00Z", "--name", name, "--missed", missed, "--", "true")
+        assert said == f"added  {name}  missed Wed 2020-01-01 10:00 UTC\n"
+    fire(url)
+    outcomes = {
+        name: json.loads(done("history", name, "-o", "json"))[0]["outcome"]
+        for name in ("runs", "skipped")
+    }
+    assert outcomes == {"runs": "queued", "skipped": "skipped"}
+    exported = CliRunner().invoke(main, ["export"])
+    assert "runs: it has finished; it is left out" in exported.stderr
+    assert "[schedules." not in exported.stdout
+
+
 def test_an_edit_changes_what_is_said_and_notes_who_said_it(url: str) -> None:
     done("add", "0 4 * * *", "--zone", "Europe/Berlin", "--task", "tidy", "--missed", "all",
          "--spacing", "1m", "--jitter", "10s", "--exclude", "holidays(DE)")  # fmt: skip
@@ -290,7 +305,7 @@ def test_what_is_skipped_ahead_is_named_and_in_the_history() -> None:
 def test_skipped_moments_are_taken_back_with_undo() -> None:
     done("add", "Mon 02:00 Europe/Berlin", "--task", "weekly")
     skipped = done("skip-next", "weekly", "-n", "2")
-    assert done("skip-next", "weekly", "--undo") == skipped.replace("skipped", "taken back")
+    assert done("skip-next", "weekly", "--undo") == skipped.replace("skipped", "unskipped")
     nothing = duly("skip-next", "weekly", "--undo")
     assert (nothing.exit_code, nothing.stderr.splitlines()[-1]) == (
         1,
@@ -331,7 +346,7 @@ def test_the_history_begins_where_it_is_asked_to() -> None:
     assert len(done("history", "hourly", "--since", "1h").splitlines()) == 2
     later = duly("history", "hourly", "--since", "2090-01-01")
     assert (later.exit_code, later.stdout) == (0, "")
-    assert "no moment of hourly was due since 2090-01-01" in later.stderr
+    assert "no run of hourly was due since 2090-01-01" in later.stderr
 
 
 def test_show_says_it_in_words() -> None:
@@ -341,7 +356,7 @@ def test_show_says_it_in_words() -> None:
     assert lines[:3] == [
         "report: The [31mreport",
         "Weekdays at 02:30 Europe/Berlin.",
-        "Is skipped while the run before has not ended; missed runs are not caught up; "
+        "Is skipped while the previous run has not ended; missed runs are not caught up; "
         "must start within 4 hours, or is skipped.",
     ]
     assert 'task    report {"region":"eu"}' in lines
@@ -356,7 +371,7 @@ def test_a_schedule_is_not_removed_unless_somebody_means_it() -> None:
     done("add", "every 1000h", "--task", "hourly")
     refused = duly("remove", "hourly")
     assert refused.exit_code == 2
-    assert "nobody is here to be asked whether hourly may go: --yes" in refused.stderr
+    assert "the removal of hourly cannot be confirmed: pass --yes" in refused.stderr
     assert done("-o", "name") == "hourly\n"
     assert done("remove", "hourly", "--yes") == "removed  hourly\n"
     assert done("-o", "name") == ""
@@ -415,3 +430,18 @@ def test_a_schedule_may_run_at_most_so_many_times_from_now(url: str) -> None:
     later = (now() + timedelta(days=1)).strftime("%Y-%m-%d %H:00")
     assert "is not due" in (said := CliRunner().invoke(main, ["why", "sync", later]).output)
     assert "It made 1 run (max_runs=1), the last for" in said
+
+
+def test_a_schedule_has_a_tenant_a_submitter_and_may_be_added_paused(url: str) -> None:
+    label = ("--tenant", "acme", "--submitter", "ann", "--tags", "x,y")
+    assert "paused" in done("add", "spaced 1h", "--task", "sync", "--paused", *label)
+    found = json.loads(done("show", "sync", "-o", "json"))
+    assert (found["tenant"], found["submitter"], found["tags"]) == ("acme", "ann", ["x", "y"])
+    assert (found["paused"], found["next_at"]) == (True, None)
+    assert done("list", "tenant:acme", "submitter:ann", "tag:x", "-o", "name").split() == ["sync"]
+    assert duly("list", "tenant:other", "-o", "name").stdout == ""
+    done("edit", "sync", "--tenant", "other")
+    done("resume", "sync")
+    found = json.loads(done("show", "sync", "-o", "json"))
+    assert (found["tenant"], found["paused"]) == ("other", False)
+    assert found["next_at"] is not None

@@ -19,12 +19,15 @@ REFUSED = {
         "--task NAME KEY=VALUE…, or -- and a command",
     ),
     "a task and a command": (["every 5m", "--task", "a", "--", "b"], "--task NAME KEY=VALUE…, or"),
-    "an argument before a command": (["every 5m", "x=1", "--", "b"], '"x=1": the arguments of a'),
+    "an argument before a command": (
+        ["every 5m", "x=1", "--", "b"],
+        '"x=1": put the arguments of a',
+    ),
     "no pair": (
         ["every 5m", "--task", "a", "b"],
-        '"b": an argument of a task is written as KEY=VA',
+        '"b": write an argument of a task as KEY=VA',
     ),
-    "a key twice": (["every 5m", "--task", "a", "b=1", "b=2"], '"b" is said twice'),
+    "a key twice": (["every 5m", "--task", "a", "b=1", "b=2"], '"b" is given twice'),
     "no zone": (
         ["Mon 02:00", "--task", "a"],
         "\n    Mon 02:00\n             ^\n\nThis machine is in",

@@ -132,10 +132,7 @@ def test_what_is_no_secret_is_shown(sheet: Path) -> None:
 def test_an_export_is_for_its_owner_and_says_so(sheet: Path) -> None:
     done = duly("export")
     assert done.stdout.count("hunter2") == 11
-    assert (
-        "note: what other commands hide is in this file (backup, copy, hook): keep it to yourself"
-        in done.stderr
-    )
+    assert "values that other commands hide (backup, copy, hook): keep it private" in done.stderr
     sheet.write_text(done.stdout)
     assert duly("plan", str(sheet)).stdout.startswith("nothing to do")
 

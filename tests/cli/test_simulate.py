@@ -26,7 +26,7 @@ from duly.model.outcome import Succeeded
 from duly.model.worker import Profile
 from duly.policy.firing import decide
 from duly.policy.verdict import Tried, judge
-from duly.store.values import CLOCK, Settlement, Wish
+from duly.store.values import CLOCK, ClaimRequest, Settlement
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ Tue 2026-11-17 02:00 CET  runs     09:00   12:00  7 h       queued 7 hours late
               │Mon 16   │06:00     │12:00     │18:00     │Tue 17   │06:00     │12:00     │18:00
 Mon 16 02:00     ██████                                   ░░░░░░░░░░░░░░░░
 Tue 17 02:00                                              ░░·············▓▓▓▓▓▓
-              █ runs   ▓ runs late   · waits   ░ nobody there
+              █ runs   ▓ runs late   · waits   ░ no scheduler
 """
     )
 
@@ -190,10 +190,10 @@ def dumped(path: str) -> str:
 def test_the_runtime_is_that_of_the_last_runs_unless_somebody_says_so(store: str) -> None:
     add("every 1s", "--task", "work", "--name", "often")
     result = simulated("often", "--to", "3s")
-    assert "runtime: 0 s, as no run is known; say --runtime 40m" in result.stderr
+    assert "runtime: 0 s, because no run is known; use --runtime 40m" in result.stderr
     on(store, _run_once)
     result = simulated("often", "--to", "3s", "-o", "json")
-    assert "the last run; say --runtime for another" in result.stderr
+    assert "the last run; --runtime sets another" in result.stderr
     assert json.loads(result.stdout)["runtime"] != "0s"
     assert "runtime: " not in simulated("often", "--to", "3s", "--runtime", "1s").stderr
 
@@ -202,9 +202,9 @@ async def _run_once(store: Store) -> None:
     """A job, however long that takes: more than nothing."""
     profile = Profile(name="w", queues=("default",), signatures={"work": ""})
     worker = await store.work.register(profile, lease=timedelta(minutes=1))
-    wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=1, shelf=CLOCK)
+    request = ClaimRequest(worker=worker.id, queue="default", tasks=["work"], limit=1, shelf=CLOCK)
     await store.schedules.run("often")
-    [job] = (await store.work.claim(wish)).jobs
+    [job] = (await store.work.claim(request)).jobs
     verdict = judge(Tried.of(job), Succeeded(), job.moment(0), dice=0.0)
     await store.work.settle([Settlement(job=job, verdict=verdict, outcome="succeeded")])
 
@@ -227,7 +227,7 @@ def test_a_pause_without_an_end_is_said(store: str) -> None:
         ),
     )
     result = simulated("hourly", "--to", "3h", "--runtime", "1m")
-    assert "note: it is paused; this is as if somebody resumed it" in result.stderr
+    assert "note: it is paused; this simulates a resumed schedule" in result.stderr
     assert result.stdout.startswith("3 due: 3 would run.")
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from duly.cli.main import main
 from duly.cli.status import FIRST_STEP
-from duly.cli.status import status as command
 from duly.model.outcome import Raised
 from tests.cli.terminals import CTRL_C, terminal
 from tests.cli.test_why import prepared
@@ -21,7 +21,7 @@ REFUSED = Raised(error="ConnectionError", message="refused")
 
 
 def status(path: Path, *words: str) -> Result:
-    return CliRunner().invoke(command, [*words, "--store", str(path), "--utc"])
+    return CliRunner().invoke(main, ["status", *words, "--store", str(path), "--utc"])
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_the_numbers_add_up_and_one_clock_is_named(path: Path) -> None:
     prepared(path, _several)
     shown = (
         CliRunner()
-        .invoke(command, ["--store", str(path)], env={"TZ": "America/New_York"})
+        .invoke(main, ["status", "--store", str(path)], env={"TZ": "America/New_York"})
         .stdout.splitlines()
     )
     [times] = [line for line in shown if line.startswith("times are in ")]

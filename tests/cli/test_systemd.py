@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from duly.clock import boottime
-from duly.runtime.systemd import notified
+from duly.runtime.running import notified
 from tests.cli.test_up import TASKS, started, stopped
 
 UNITS = sorted((Path(__file__).parents[2] / "deploy" / "systemd").glob("*.service"))

@@ -9,10 +9,10 @@ from click.testing import CliRunner, Result
 
 from duly.cli.main import main
 from duly.model.event import Emitted
+from duly.model.limit import Queue
 from duly.model.outcome import Raised
 from duly.model.payload import Json
-from duly.model.queue import Queue
-from duly.policy.printable import json_text
+from duly.policy.redaction import json_text
 from tests.cli.test_why import prepared
 from tests.conformance.world import World
 from tests.factories import call, plan

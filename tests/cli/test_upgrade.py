@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from duly.model.states import State
-from duly.store.connect import connect, database
+from duly.store.connect import connect
 from duly.store.database import Migration
 from duly.store.migrate import migrate, migrations
 from tests.cli.test_up import said, started
@@ -47,7 +47,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, pg_dsn: str) -> str:
 
 async def upgraded(url: str, *added: Migration) -> None:
     """As a newer duly does it, which knows more migrations."""
-    newer = database(url)
+    newer = connect(url).database
     schema = "duly." if newer.dialect.name == "postgres" else "duly_"
     steps = [one._replace(script=one.script.format(schema=schema)) for one in added]
     await newer.open()

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.app import connect, migrate_tables
-from duly.cli.why import why as command
+from duly.cli.main import main
 from duly.clock import now
 from duly.testing.clock import VirtualClock
 from tests.conformance.world import World
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def why(*words: str, store: Path) -> Result:
-    return CliRunner().invoke(command, [*words, "--store", str(store)])
+    return CliRunner().invoke(main, ["why", *words, "--store", str(store)])
 
 
 def prepared(path: Path, work: Callable[[World], Awaitable[T]]) -> T:

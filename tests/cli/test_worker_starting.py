@@ -98,6 +98,9 @@ def test_a_queue_is_limited_by_hand(url: str) -> None:
         "rate": None,
         "fair": True,
         **dict.fromkeys(("ready", "scheduled", "blocked", "running"), 0),
+        **dict.fromkeys(("succeeded", "failed", "cancelled", "expired"), 0),
+        "ended_whole": True,
+        "failed_whole": True,
         "oldest_ready_at": None,
     }
     assert command("queues", "set", "mail", "--store", url).exit_code == 2

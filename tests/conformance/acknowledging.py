@@ -7,7 +7,7 @@ from duly.model.access import Acknowledgement, Actor, Matter
 from duly.model.fire import Cause
 from duly.model.outcome import Mismatched, Raised
 from duly.model.states import State
-from duly.store.values import NotKept
+from duly.store.evidence import NotKept
 from tests.conformance.expect import equal, refused
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World

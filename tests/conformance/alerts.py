@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from duly.model.alert import AlertChanges, AlertContent, GoneWorker, OpenAlert, Problem
+from duly.model.limit import Queue
 from duly.model.outcome import Raised
-from duly.model.queue import Queue
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, LEASE, MINUTE, START, World

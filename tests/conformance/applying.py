@@ -5,16 +5,15 @@ from typing import Any
 
 from duly.errors import WrongState
 from duly.model.job import Owner
-from duly.model.limit import Rate
-from duly.model.queue import Queue
+from duly.model.limit import Queue, Rate
 from duly.model.schedule import Plan
 from duly.policy.firing import decide
 from duly.store.applying import Application, apply
 from duly.store.database import Operation, T
 from duly.store.ids import Ids
-from duly.store.schedule_change import Editor
 from duly.store.store import SqlStore
-from duly.store.values import LaneRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
+from duly.store.transactions import Editor
+from duly.store.values import LimitRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
 from tests.conformance.expect import equal, refused
 from tests.conformance.fairness import Taker, of_tenants
 from tests.conformance.losing import LosingAnswers
@@ -24,7 +23,7 @@ from tests.factories import plan
 
 FILE = "schedules.toml"
 MAIL = Queue(name="mail", concurrency=3, rate=Rate.parse("5/s"), fair=True)
-CRM = LaneRule("crm", 2, Rate.parse("3/10s"))
+CRM = LimitRule("crm", 2, Rate.parse("3/10s"))
 NAMES = ("report", "other")
 
 
@@ -181,7 +180,7 @@ async def moments_that_pass_between_plan_and_apply_are_no_change(world: World) -
 @check
 async def an_application_that_is_torn_anywhere_has_done_nothing(world: World) -> None:
     wanted = Application(FILE, 4_711, expected=None, record="one", steps=EVERYTHING)
-    for statement in ("add_schedules", "set_queue", "set_lane_rule", "keep_applied"):
+    for statement in ("add_schedules", "set_queue", "set_limit_rule", "keep_applied"):
 
         def torn(ids: Ids, statement: str = statement) -> Operation[None]:
             return _torn(apply(wanted, Editor("ada", decide, ids)), before=statement)

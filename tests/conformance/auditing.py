@@ -8,9 +8,8 @@ from typing import Any
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.model.access import LONGEST_DETAILS, LONGEST_SUBJECT, Actor, AuditedAction, AuditEntry
 from duly.model.job_filter import Filter
-from duly.model.limit import Rate
+from duly.model.limit import Queue, Rate
 from duly.model.outcome import Raised
-from duly.model.queue import Queue
 from duly.model.states import State
 from duly.store.store import SqlStore, Store
 from duly.store.values import QueueStep, ScheduleStep

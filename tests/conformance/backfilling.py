@@ -6,7 +6,7 @@ from typing import Any, get_args
 from duly.errors import InvalidValue, NotFound, WrongState
 from duly.model.fire import CLOCK, Backfill, StoredFire
 from duly.model.policies import Missed, Overlap
-from duly.store.values import Retention
+from duly.store.maintenance import Retention
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World
@@ -232,7 +232,7 @@ async def what_the_ledger_has_forgotten_is_told(world: World) -> None:
     await world.add(plan(rule="0 2 * * *", zone="UTC", overlap="allow"))
     for _ in range(6):
         await world.fire_after(DAY)
-    while await world.store.upkeep.prune(Retention(fires=3 * DAY), limit=100):
+    while await world.store.maintenance.prune(Retention(fires=3 * DAY), limit=100):
         pass
     known = [fire.due_at for fire in await world.fires()]
     lost = [START + timedelta(days=n, hours=-10) for n in range(1, 7)]

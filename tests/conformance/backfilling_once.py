@@ -7,8 +7,8 @@ from duly.policy.firing import decide
 from duly.store.backfilling import BackfillRun, backfill
 from duly.store.database import Operation
 from duly.store.ids import Ids
-from duly.store.schedule_change import Editor
 from duly.store.store import SqlStore
+from duly.store.transactions import Editor
 from tests.conformance.backfilling import (
     AFTER,
     DAY,
@@ -85,7 +85,7 @@ async def one_that_is_torn_anywhere_has_done_nothing(world: World) -> None:
     moments = await skipped_by_a_pause(world, 3)
     wanted = BackfillRun(name="report", since=AFTER, until=world.now, number=4_711)
     before = (await world.fires(), await world.store.schedules.changes("report"))
-    for statement in ("record_fires", "hand_over", "record_change", "oldest_fire"):
+    for statement in ("record_fires", "add_fired_jobs", "record_change", "oldest_fire"):
 
         def torn(ids: Ids, statement: str = statement) -> Operation[Backfill]:
             return _torn(backfill(wanted, Editor("ada", decide, ids)), before=statement)

@@ -21,7 +21,7 @@ from duly.model.terms import Callback, Terms
 from duly.policy.retry import NEVER, Retry
 from duly.store.database import Operation, T
 from duly.store.ids import Ids
-from duly.store.settling import settle
+from duly.store.job_endings import settle
 from duly.store.store import SqlStore
 from duly.store.values import Settled
 from tests.conformance.expect import equal, holds, refused

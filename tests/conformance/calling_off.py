@@ -8,9 +8,9 @@ from duly.model.payload import encode
 from duly.model.states import State
 from duly.policy.retry import Retry
 from duly.policy.verdict import Tried, judge
-from duly.store import schedule_change
+from duly.store import schedule_changes
 from duly.store.database import Ask, Operation, Value
-from duly.store.rows import ScheduleColumns, read
+from duly.store.rows import ScheduleColumns
 from duly.store.values import Settlement
 from tests.conformance.events import emit, fires, react
 from tests.conformance.expect import equal
@@ -125,10 +125,10 @@ def _later(ahead: int) -> Operation[list[int]]:
         "since": 0,
         "ahead": ahead,
     }
-    return [event.id for event in read((yield Ask("later_events", asked)))]
+    return [event[0] for event in (yield Ask("later_events", asked))]
 
 
 def _spoiled(name: str) -> Operation[None]:
     [row] = yield Ask("hold_named_schedules", {"names": [name]})
-    values = schedule_change.values_of(ScheduleColumns(*row))
+    values = schedule_changes.values_of(ScheduleColumns(*row))
     yield Ask("change_schedule", values | {"pause": "somebody's hand"})

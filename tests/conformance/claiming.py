@@ -6,9 +6,8 @@ from typing import Any
 
 from duly.model.claimed import Claimed
 from duly.model.job import JobRequest
-from duly.model.limit import Lane, Rate
+from duly.model.limit import NamedLimit, Queue, Rate
 from duly.model.outcome import Mismatched, Raised, Returned
-from duly.model.queue import Queue
 from duly.policy.retry import Retry
 from duly.store.values import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT
 from tests.conformance.expect import equal, holds
@@ -16,7 +15,7 @@ from tests.conformance.registry import check
 from tests.conformance.world import LEASE, MINUTE, START, World
 from tests.factories import NEEDED, call, distinct_call, plan
 
-LANE = Lane(name="crm", template="crm", concurrency=5)
+LANE = NamedLimit(name="crm", template="crm", concurrency=5)
 IN_PASSING = (NORMAL, LOW, IDLE, SUSPECT)
 KINDS: dict[int, JobRequest] = {
     NORMAL: call(title="normal", priority=-49),
@@ -27,12 +26,12 @@ KINDS: dict[int, JobRequest] = {
 
 
 async def _with_care(world: World, limit: int = 10, **changes: Any) -> list[Claimed]:
-    wish = await world.wish(limit, **changes)
-    return list((await world.store.work.claim(wish)).jobs)
+    request = await world.claim_request(limit, **changes)
+    return list((await world.store.work.claim(request)).jobs)
 
 
 async def _in_passing(world: World, limit: int = 10, **changes: Any) -> list[Claimed]:
-    return list((await world.turn(limit, **changes)).jobs)
+    return list((await world.finish_and_claim(limit, **changes)).jobs)
 
 
 def _titles(jobs: list[Claimed]) -> list[str]:
@@ -168,10 +167,10 @@ async def among_jobs_of_others_the_most_urgent_of_each_task_is_found(world: Worl
             *(call("b", title=f"b{p}", priority=p) for p in (7, 1)),
             call("c", title="c", priority=99),
         )
-        wish: dict[str, Any] = {"tasks": ["a", "b", "c"], "among": ["a", "b"]}
-        equal(_titles(await ask(world, 3, **wish)), ["a9", "b7", "a5"])
-        equal(_titles(await ask(world, 3, **wish)), ["b1", "a0"])
-        equal(await ask(world, 3, **wish), [])
+        request: dict[str, Any] = {"tasks": ["a", "b", "c"], "among": ["a", "b"]}
+        equal(_titles(await ask(world, 3, **request)), ["a9", "b7", "a5"])
+        equal(_titles(await ask(world, 3, **request)), ["b1", "a0"])
+        equal(await ask(world, 3, **request), [])
         equal(_titles(await ask(world, 9, tasks=["c"], among=["c"])), ["c"])
         for job in await world.live():
             if job.state == "ready":
@@ -182,11 +181,11 @@ async def among_jobs_of_others_the_most_urgent_of_each_task_is_found(world: Worl
 async def among_jobs_of_others_the_limits_of_the_queue_hold_too(world: World) -> None:
     await world.enqueue(*(call("a") for _ in range(5)), call("other"))
     await world.store.work.set_queue(Queue(name="default", concurrency=2))
-    wish: dict[str, Any] = {"tasks": ["a"], "among": ["a"]}
-    equal(await _in_passing(world, **wish), [], "not in passing")
-    equal(len(await _with_care(world, **wish)), 2)
+    request: dict[str, Any] = {"tasks": ["a"], "among": ["a"]}
+    equal(await _in_passing(world, **request), [], "not in passing")
+    equal(len(await _with_care(world, **request)), 2)
     await world.store.work.set_queue(Queue(name="default", paused=True))
-    equal(await _with_care(world, **wish), [])
+    equal(await _with_care(world, **request), [])
 
 
 @check
@@ -278,7 +277,7 @@ async def a_worker_is_given_the_job_with_every_column(world: World) -> None:
             (job.limits is None, job.needed, job.terms), (asked is plain, asked.needs, asked.terms)
         )
         equal(job.moment(1.5), START + timedelta(seconds=1.5))
-        equal(await world.store.work.held(world.worker), [job])
+        equal(await world.store.work.claimed_by(world.worker), [job])
         await world.end(job)
 
 
@@ -291,7 +290,7 @@ async def a_job_is_given_to_one_worker_however_it_is_asked_for(world: World) -> 
         for ask in (_with_care, _in_passing) for job in await ask(node, 1)
     ]  # fmt: skip
     equal(len({job.id for job in claimed}), 8)
-    mine = [job.id for job in await world.store.work.held(world.worker)]
+    mine = [job.id for job in await world.store.work.claimed_by(world.worker)]
     holds(mine == sorted(job.id for job in claimed if job.worker == world.worker), "its own")
 
 
@@ -304,14 +303,14 @@ async def a_job_of_a_schedule_comes_with_its_name(world: World) -> None:
     fires = await world.fires("often")
     told = sorted((fire.id, "often", fire.due_at) for fire in fires)
     given = [
-        *(await world.turn(1)).jobs,
-        *(await world.turn(1, shelf=CLOCK)).jobs,
+        *(await world.finish_and_claim(1)).jobs,
+        *(await world.finish_and_claim(1, shelf=CLOCK)).jobs,
         *await _with_care(world, 1, shelf=CLOCK),
     ]
     equal(sorted(job.fire or () for job in given), [(), *told], "in passing, and with care")
-    held = await world.store.work.held(await world.the_worker())
+    held = await world.store.work.claimed_by(await world.the_worker())
     equal(sorted(job.fire or () for job in held if job.fire_id), told, "asked for again")
     await world.store.schedules.remove("often")
-    held = await world.store.work.held(await world.the_worker())
+    held = await world.store.work.claimed_by(await world.the_worker())
     gone = sorted((fire.id, None, fire.due_at) for fire in fires)
     equal(sorted(job.fire or () for job in held if job.fire_id), gone, "it is gone")

@@ -14,7 +14,7 @@ from duly.engine.scheduler import Scheduler
 from duly.engine.timekeeper import Timekeeper
 from duly.model.event import Emitted
 from duly.model.states import State
-from duly.store.values import Retention
+from duly.store.maintenance import Retention
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, LEASE, MINUTE, World

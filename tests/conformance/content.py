@@ -4,9 +4,9 @@ import json
 import math
 
 from duly.errors import InvalidValue, PayloadError
+from duly.model.limit import Queue
 from duly.model.outcome import Raised, Stopped, Succeeded
 from duly.model.payload import LONGEST_ARGS, LONGEST_RESULT, Json, decode, encode
-from duly.model.queue import Queue
 from duly.model.states import State
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.registry import check

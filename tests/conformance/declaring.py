@@ -7,7 +7,7 @@ from typing import Any
 from duly.errors import NotFound
 from duly.model.job import Owner
 from duly.model.schedule import Plan
-from duly.store.values import Declared, WantedSchedule
+from duly.store.reconciling import Declared, WantedSchedule
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, World
@@ -27,13 +27,15 @@ async def declare(
     *plans: Plan,
     app: str = APP,
     whole: bool = True,
-    held: bool = False,
+    was_in_force: bool = False,
     **aliases: str,
 ) -> Declared:
     wanted = [
         WantedSchedule(one, (aliases[one.name],) if one.name in aliases else ()) for one in plans
     ]
-    return await world.store.schedules.declare(app, mark, wanted, whole=whole, held=held)
+    return await world.store.schedules.declare(
+        app, mark, wanted, whole=whole, was_in_force=was_in_force
+    )
 
 
 @check
@@ -52,7 +54,7 @@ async def the_same_set_again_changes_nothing(world: World) -> None:
     before = await world.schedule()
     world.wait(TEN_SECONDS)
     again = await declare(world, "one", code())
-    equal((again.written, again.superseded, again.added), (False, False, ()))
+    equal((again.written, again.superseded, again.added), (False, False, []))
     equal(await world.schedule(), before)
 
 
@@ -194,12 +196,12 @@ async def new_code_that_was_not_heard_takes_the_word_back(world: World) -> None:
     world.wait(TEN_SECONDS)
     await declare(world, "new", new)
     for _ in range(6):  # the new node is cut off from the database
-        await declare(world, "old", old, held=True)
+        await declare(world, "old", old, was_in_force=True)
         world.wait(TEN_SECONDS)
     equal((await world.schedule()).plan.rule, "every 1h")
     for _ in range(6):
-        holds(not (await declare(world, "new", new, held=True)).superseded, "it is newer")
-        holds((await declare(world, "old", old, held=True)).superseded, "it is older")
+        holds(not (await declare(world, "new", new, was_in_force=True)).superseded, "it is newer")
+        holds((await declare(world, "old", old, was_in_force=True)).superseded, "it is older")
         world.wait(TEN_SECONDS)
     equal((await world.schedule()).plan.rule, "every 2h")
 

@@ -9,7 +9,7 @@ from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import Facts, Firing, decide
 from duly.store import rows
-from duly.store import schedule_change as held
+from duly.store import schedule_changes as held
 from duly.store.database import Ask, Operation
 from duly.store.ids import Ids
 from tests.conformance.expect import equal, holds, refused

@@ -9,8 +9,8 @@ from duly.model.access import Actor
 from duly.model.event import Emitted
 from duly.model.fire import Cause, Outcome
 from duly.model.payload import encode
+from duly.store.maintenance import Retention
 from duly.store.store import SqlStore
-from duly.store.values import Retention
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check
@@ -284,7 +284,7 @@ async def old_events_are_forgotten_once_they_were_looked_at(world: World) -> Non
     unseen = await emit(world)
     world.wait(timedelta(days=30))
     young = await emit(world)
-    await world.store.upkeep.prune(Retention(), limit=100)
+    await world.store.maintenance.prune(Retention(), limit=100)
     kept = [event.id for event in (await world.store.events.page()).events]
     equal(kept, [young, unseen])
     holds(seen not in kept, "what was looked at is gone")

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from duly.model.claimed import Claimed
+from duly.model.limit import Queue
 from duly.model.outcome import Raised
-from duly.model.queue import Queue
 from duly.store import work
 from duly.store.store import SqlStore
 from duly.store.values import CAREFUL, NORMAL
@@ -39,8 +39,10 @@ class Taker:
 
     async def take(self, limit: int = 1) -> str:
         """The tenants of the jobs that it claimed."""
-        wish = await self.world.wish(limit, shelf=self.shelf, after=self.after, free={"gpu": 99})
-        jobs: Sequence[Claimed] = (await self.world.store.work.claim(wish)).jobs
+        request = await self.world.claim_request(
+            limit, shelf=self.shelf, after=self.after, free={"gpu": 99}
+        )
+        jobs: Sequence[Claimed] = (await self.world.store.work.claim(request)).jobs
         self.after = jobs[-1].tenant if jobs else self.after
         return "".join(job.tenant or "-" for job in jobs)
 
@@ -174,8 +176,8 @@ async def tenants_take_turns_with_jobs_of_several_tasks(world: World) -> None:
     numbers = await world.store.jobs.enqueue(calls)
     first = await world.claim(4, tasks=tasks)
     equal([job.id for job in first], [numbers[place] for place in (0, 4, 1, 5)])
-    wish = replace(await world.wish(2, tasks=tasks), after="b")
-    second = (await world.store.work.claim(wish)).jobs
+    request = replace(await world.claim_request(2, tasks=tasks), after="b")
+    second = (await world.store.work.claim(request)).jobs
     equal([job.id for job in second], [numbers[place] for place in (2, 6)])
 
 

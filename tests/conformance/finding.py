@@ -7,7 +7,7 @@ from duly.model.job import JobRequest
 from duly.model.job_filter import EVERYTHING, Filter, parse_filter
 from duly.model.outcome import Outcome, Raised
 from duly.model.states import State
-from duly.store.values import LONGEST_TAIL
+from duly.store.job_search import LONGEST_TAIL
 from tests.conformance.expect import equal, refused
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, World

@@ -46,7 +46,7 @@ async def waiting(world: World, key: str | None = None, order: int = 7) -> int:
 async def happened(world: World, payload: Json, key: str | None = None) -> int:
     """Something is said, and whoever waits for it is answered: how many."""
     await world.store.events.emit([Emitted(name=APPROVAL, payload=payload, key=key)])
-    return await world.store.upkeep.answer(limit=100)
+    return await world.store.maintenance.answer(limit=100)
 
 
 @check
@@ -68,7 +68,7 @@ async def a_step_waits_until_it_happens_and_has_what_was_said_as_its_result(worl
     number = await waiting(world)
     [job] = [job for job in await world.live() if job.step == 1]
     equal((job.state, job.waits, job.waits_for), (State.BLOCKED, "event", APPROVAL))
-    equal(await world.store.upkeep.answer(limit=100), 0)
+    equal(await world.store.maintenance.answer(limit=100), 0)
     equal(await happened(world, encode({"by": "ada"})), 1)
     sent = await done(world, "send")
     equal(decode(sent.args), {"said": {"by": "ada"}})
@@ -81,7 +81,7 @@ async def it_may_have_happened_before_the_step_began_to_wait(world: World) -> No
     equal(await happened(world, encode({})), 0)
     world.wait(MINUTE)
     await done(world, "prepare")
-    equal(await world.store.upkeep.answer(limit=100), 1)
+    equal(await world.store.maintenance.answer(limit=100), 1)
     await done(world, "send")
     equal((await world.job(number)).state, State.SUCCEEDED)
 
@@ -91,7 +91,7 @@ async def what_happened_before_the_flow_began_is_about_another(world: World) -> 
     await happened(world, encode({}))
     world.wait(MINUTE)
     await waiting(world)
-    equal(await world.store.upkeep.answer(limit=100), 0)
+    equal(await world.store.maintenance.answer(limit=100), 0)
 
 
 @check
@@ -129,4 +129,4 @@ async def what_a_tenant_says_answers_nobody_else(world: World) -> None:
     await waiting(world)
     for tenant, answered in (("acme", 0), ("", 1)):
         await world.store.events.emit([Emitted(name=APPROVAL, tenant=tenant)])
-        equal(await world.store.upkeep.answer(limit=100), answered)
+        equal(await world.store.maintenance.answer(limit=100), answered)

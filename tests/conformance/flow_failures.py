@@ -8,7 +8,7 @@ from duly.model.outcome import Opened, Raised, Stopped, Succeeded
 from duly.model.payload import decode, encode
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
-from duly.store.values import Retention
+from duly.store.maintenance import Retention
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.flow_plans import (
     begun,
@@ -309,6 +309,6 @@ async def a_flow_that_is_retried_is_not_forgotten_meanwhile(world: World) -> Non
     await done(world, "step 1", FATAL)
     await world.store.jobs.retry(number)
     world.wait(timedelta(days=100))
-    await world.store.upkeep.prune(RETENTION, limit=1_000)
+    await world.store.maintenance.prune(RETENTION, limit=1_000)
     await world.end(await world.begin(), Opened(chain(1)))
     equal(await ready(world), ["step 1"])

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from duly.errors import NotFound, OutcomeUnknown
 from duly.model.flow import Fill, FlowPlan, Source, StepPlan
+from duly.model.limit import Queue
 from duly.model.outcome import Opened, Raised, Succeeded
 from duly.model.payload import decode, encode
 from duly.model.policies import Policies
-from duly.model.queue import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.database import Ask, alone
@@ -184,7 +184,7 @@ async def opening_twice_is_opening_once(world: World) -> None:
     number = await world.enqueue(call())
     job = await world.begin()
     losing = LosingAnswers(world.database)
-    losing.lose("open_flows")
+    losing.lose("detach_jobs")
     settlements = [world.settlement(job, Opened(chain(2)))]
     with suppress(OutcomeUnknown):
         await SqlStore(losing).work.settle(settlements)
@@ -263,7 +263,7 @@ async def many_flows_tell_how_far_they_are(world: World) -> None:
 async def a_flow_is_nobodys_orphan_and_takes_up_no_room_in_its_queue(world: World) -> None:
     await opened(world, chain(1))
     world.wait(timedelta(days=1))
-    equal(await world.store.surroundings.orphans(), [])
+    equal(await world.store.diagnostics.orphans(), [])
     equal([one.running for one in await world.store.evidence.depths()], [0])
 
 
@@ -272,13 +272,13 @@ async def a_flow_goes_on_though_whoever_ended_its_step_knew_nothing_of_flows(wor
     """A worker of an older version finishes it in passing, as if nothing waited for it."""
     number = await opened(world, chain(2))
     job = await begun(world, "step 0")
-    await world.turn(0, JobDone(job.id, job.fence, encode(20), None))
+    await world.finish_and_claim(0, JobDone(job.id, job.fence, encode(20), None))
     equal(await ready(world), [])
-    equal(await world.store.upkeep.sweep(limit=100), 1)
+    equal(await world.store.maintenance.sweep(limit=100), 1)
     last = await done(world, "step 1")
     equal(decode(last.args), {"value": 20})
     equal((await world.job(number)).state, State.SUCCEEDED)
-    equal(await world.store.upkeep.sweep(limit=100), 0)
+    equal(await world.store.maintenance.sweep(limit=100), 0)
 
 
 @check

@@ -106,7 +106,7 @@ async def a_claim_whose_answer_was_lost_can_be_asked_for(world: World) -> None:
     losing.lose("claim_held")
     with refused(OutcomeUnknown):
         await node.claim(worker=worker)
-    [job] = await world.store.work.held(worker)
+    [job] = await world.store.work.claimed_by(worker)
     equal((job.id, job.state, job.worker), (number, State.RUNNING, worker))
 
 
@@ -159,7 +159,7 @@ async def a_fire_whose_answer_was_lost_is_found_done(world: World) -> None:
 async def a_manual_run_whose_answer_was_lost_runs_once(world: World) -> None:
     node, losing = _losing(world)
     await world.add(plan(overlap="allow"))
-    losing.lose("hand_over", times=2)
+    losing.lose("add_fired_jobs", times=2)
     fire = await node.store.schedules.run("report")
     equal((losing.lost, await world.fires()), (1, [fire]))
     equal([job.id for job in await world.live()], [fire.job_id])

@@ -55,7 +55,7 @@ async def numbers_come_in_the_order_of_the_calls_and_rise(world: World) -> None:
 async def thousands_are_enqueued_in_one_call(world: World) -> None:
     numbers = await world.store.jobs.enqueue([call(title=str(n)) for n in range(5_000)])
     equal(len(set(numbers)), 5_000)
-    equal((await world.store.upkeep.progress()).ready, 5_000)
+    equal((await world.store.maintenance.progress()).ready, 5_000)
     claimed = await world.claim(3)
     equal([job.title for job in claimed], ["0", "1", "2"])
 

@@ -17,8 +17,8 @@ from duly.model.journal import (
 from duly.model.outcome import Raised
 from duly.model.payload import encode
 from duly.policy.retry import Retry
+from duly.store.maintenance import Retention
 from duly.store.store import SqlStore
-from duly.store.values import Retention
 from tests.conformance.expect import Broken, equal, holds
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check
@@ -221,11 +221,11 @@ async def what_was_said_is_kept_as_long_as_the_history(world: World) -> None:
     world.wait(DAY)
     await world.store.journal.write([line(world, job, "young")])
     world.wait(DAY + MINUTE)
-    await world.store.upkeep.prune(retention, limit=100)
+    await world.store.maintenance.prune(retention, limit=100)
     equal(await texts(world, job), ["young"])
     equal(await world.store.journal.note(job.id), None)
     world.wait(DAY)
-    await world.store.upkeep.prune(retention, limit=100)
+    await world.store.maintenance.prune(retention, limit=100)
     equal(await texts(world, job), [])
 
 

@@ -5,10 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 from duly.model.job import JobRequest, StoredJob
-from duly.model.limit import Lane, Rate
+from duly.model.limit import LimitInfo, NamedLimit, Rate
 from duly.model.outcome import Raised
 from duly.policy.retry import Retry
-from duly.store.values import LaneInfo
 from tests.conformance.expect import equal
 from tests.conformance.registry import check
 from tests.conformance.world import MINUTE, World
@@ -20,20 +19,20 @@ RETRY = Retry(attempts=3, backoff="constant", first="30m", jitter=False).as_json
 
 def lane(
     name: str = "crm", concurrency: int | None = 1, rate: str | None = None, template: str = ""
-) -> Lane:
+) -> NamedLimit:
     parsed = Rate.parse(rate) if rate else None
-    return Lane(name=name, template=template or name, concurrency=concurrency, rate=parsed)
+    return NamedLimit(name=name, template=template or name, concurrency=concurrency, rate=parsed)
 
 
-def limited(*lanes: Lane, **changes: Any) -> JobRequest:
+def limited(*lanes: NamedLimit, **changes: Any) -> JobRequest:
     return call(limits=lanes or (lane(),), **changes)
 
 
-async def info(world: World, name: str = "crm") -> LaneInfo:
+async def info(world: World, name: str = "crm") -> LimitInfo:
     return next(found for found in await world.store.limits.listed() if found.name == name)
 
 
-async def filled(world: World, wanted: int = 3, *lanes: Lane) -> tuple[StoredJob, list[int]]:
+async def filled(world: World, wanted: int = 3, *lanes: NamedLimit) -> tuple[StoredJob, list[int]]:
     """A job that runs, and others that wait behind it, in order."""
     numbers = await world.store.jobs.enqueue([limited(*lanes) for _ in range(wanted)])
     [running] = await world.claim(10)
@@ -144,7 +143,7 @@ async def a_job_that_waits_at_a_limit_is_waited_for_by_its_schedule(world: World
     first, second = sorted((j for j in await world.live() if j.schedule_id), key=lambda j: j.due_at)
     equal([(str(job.state), job.waits) for job in (first, second)],
           [("blocked", "limit"), ("blocked", None)])  # fmt: skip
-    equal(await world.store.upkeep.sweep(limit=10), 0)
+    equal(await world.store.maintenance.sweep(limit=10), 0)
     await world.end(running)
     [job] = await world.claim(10)
     equal(job.id, first.id)

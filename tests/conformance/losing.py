@@ -17,6 +17,8 @@ async def _nothing() -> None:
 class LosingAnswers:
     """Loses the answers to the next writes that ask a certain statement."""
 
+    is_listening = False
+
     def __init__(self, database: Database) -> None:
         self.dialect: Dialect = database.dialect
         self._inside = database

@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 from duly.model.fire import StoredFire
+from duly.model.job import Owner
 from duly.model.policies import Missed
 from duly.rules import Rule
 from tests.conformance.expect import Broken, equal, holds
@@ -14,7 +15,38 @@ from tests.factories import plan
 SECOND = timedelta(seconds=1)
 DAY = timedelta(days=1)
 YEAR = timedelta(days=365)
+NAMES = ("latest", "all", "skip", "recent", "local", "hourly")
 SECONDS_OF_A_YEAR = 365 * 86_400
+
+
+@check
+async def a_single_moment_that_has_passed_is_decided_as_missed(world: World) -> None:
+    past = (START - DAY).isoformat()
+    await world.add(plan("latest", past))
+    await world.add(plan("all", past, missed=Missed("all")))
+    await world.add(plan("skip", past, missed=Missed("skip")))
+    await world.add(plan("recent", (START - SECOND).isoformat(), missed=Missed("skip")))
+    await world.add(plan("local", "2026-02-28T10:00", zone="Europe/Berlin"))
+    await world.add(plan("hourly", f"every 1h start={past} end={START.isoformat()}"))
+    equal((await world.schedule("latest")).next_at, START - DAY)
+    for _ in range(2):  # once, however often
+        await world.fire_after(SECOND)
+        ran = {job.schedule_id for job in await world.live()}
+        names = [name for name in NAMES if (await world.schedule(name)).id in ran]
+        equal((len(ran), names), (4, ["latest", "all", "recent", "local"]))
+    equal((await world.schedule("latest")).is_finished, True)
+    equal((await world.schedule("hourly")).is_finished, True)
+    [fire] = await world.fires("skip")
+    equal((fire.due_at, fire.outcome, fire.cause), (START - DAY, "skipped", "missed"))
+
+
+@check
+async def a_single_moment_that_has_passed_does_not_run_if_it_was_declared(world: World) -> None:
+    for owner in (Owner.CODE, Owner.FILE):
+        await world.add(plan(owner, (START - DAY).isoformat(), owner=owner))
+    await world.fire_after(SECOND)
+    equal(await world.live(), [])
+    equal([(await world.schedule(owner)).is_finished for owner in ("code", "file")], [True, True])
 
 
 @check

@@ -7,8 +7,8 @@ from duly.errors import WrongState
 from duly.model.access import Actor
 from duly.model.event import Emitted
 from duly.model.states import State
+from duly.store.maintenance import Retention
 from duly.store.store import SqlStore
-from duly.store.values import Retention
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check
@@ -83,7 +83,7 @@ async def after_a_day_a_key_is_free_and_forgotten(world: World) -> None:
     equal(await jobs.enqueue_once([call()], key="x", mark="2"), second)
     await jobs.enqueue_once([call()], key="old", mark="1")
     world.wait(DAY + SECOND)
-    await world.store.upkeep.prune(Retention(), limit=100)
+    await world.store.maintenance.prune(Retention(), limit=100)
     holds(await jobs.enqueue_once([call()], key="old", mark="other"), "nothing is known of it")
 
 

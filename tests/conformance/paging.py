@@ -8,7 +8,7 @@ from typing import Any
 from duly.errors import InvalidValue
 from duly.model.job_filter import EVERYTHING, parse_filter
 from duly.store import job_search
-from duly.store.values import Page
+from duly.store.job_search import Page
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.finding import OOPS, ended, found, one_of_each
 from tests.conformance.registry import check

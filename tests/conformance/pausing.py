@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 from duly.errors import InvalidValue
+from duly.model.limit import Queue
 from duly.model.policies import Missed
-from duly.model.queue import Queue
+from duly.model.schedule import Pause
+from duly.store.values import READY, SCHEDULES
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World
@@ -22,6 +24,17 @@ async def a_paused_schedule_fires_nothing_and_has_no_next_moment(world: World) -
     world.wait(HOUR)
     equal((await world.fire()).rest, None)
     equal(await world.fires(), [])
+
+
+@check
+async def a_change_by_a_person_wakes_the_services_that_it_concerns(world: World) -> None:
+    await world.add(plan())
+    heard: list[str] = []
+    world.store.listen(heard.append)
+    await world.store.schedules.pause("report")
+    equal(heard, [SCHEDULES])
+    await world.store.limits.set("crm", concurrency=2, rate=None)
+    equal(heard, [SCHEDULES, READY])
 
 
 @check
@@ -216,3 +229,13 @@ async def a_long_pause_costs_one_row(world: World) -> None:
     world.wait(timedelta(days=365))
     await world.store.schedules.resume("report")
     equal([f.count for f in await world.fires()], [365 * 86_400])
+
+
+@check
+async def a_schedule_may_be_added_paused(world: World) -> None:
+    [added] = await world.by("ann").schedules.add([plan(rule="spaced 10m")], paused=True)
+    equal((added.next_at, added.pause), (None, Pause(since=START, by="ann")))
+    equal(await world.schedule(), added)
+    await world.fire_after(HOUR)
+    equal(await world.fires(), [])
+    equal((await world.store.schedules.resume("report")).next_at, world.now)

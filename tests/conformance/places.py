@@ -3,7 +3,8 @@
 from duly.model.outcome import Mismatched, Raised, Returned
 from duly.policy.limits import PATIENCE
 from duly.store.limits import MOST_FREED
-from duly.store.values import JobDone, Retention
+from duly.store.maintenance import Retention
+from duly.store.values import JobDone
 from tests.conformance.expect import equal, holds
 from tests.conformance.limits import RETRY, filled, info, lane, limited, states
 from tests.conformance.registry import check
@@ -173,7 +174,7 @@ async def a_limit_that_is_in_use_is_not_forgotten(world: World) -> None:
     await world.enqueue(limited(lane("idle")))
     await world.end(await world.begin())
     world.wait(3 * HOUR)
-    await world.store.upkeep.prune(Retention(), limit=100)
+    await world.store.maintenance.prune(Retention(), limit=100)
     equal([(found.name, found.running, found.waiting) for found in
            await world.store.limits.listed()], [("crm", 1, 1)])  # fmt: skip
     await world.end(running)
@@ -193,7 +194,7 @@ async def a_worker_without_a_lease_takes_no_place(world: World) -> None:
 @check
 async def places_of_jobs_that_do_not_run_are_found_by_the_net(world: World) -> None:
     running, waiting = await filled(world, 2)
-    await world.turn(1, JobDone(running.id, running.fence))  # as if it were a plain one
+    await world.finish_and_claim(1, JobDone(running.id, running.fence))  # as if it were a plain one
     equal((await info(world)).running, 1)
-    await world.store.upkeep.sweep(limit=10)
+    await world.store.maintenance.sweep(limit=10)
     equal([job.id for job in await world.claim(10)], waiting)

@@ -170,6 +170,6 @@ async def what_waits_is_let_in_although_its_schedule_was_removed(world: World) -
     await world.fire_after(MINUTE)
     await world.store.schedules.remove("report")
     await world.end(await world.begin())
-    await world.store.upkeep.sweep(limit=100)
+    await world.store.maintenance.sweep(limit=100)
     equal(await world.states(), ["ready"])
-    equal(await world.store.upkeep.sweep(limit=100), 0)
+    equal(await world.store.maintenance.sweep(limit=100), 0)

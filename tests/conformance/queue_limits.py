@@ -3,9 +3,8 @@
 from datetime import timedelta
 
 from duly.model.job import StoredJob
-from duly.model.limit import Rate
+from duly.model.limit import Queue, Rate
 from duly.model.outcome import Raised
-from duly.model.queue import Queue
 from duly.store.values import LOW, NORMAL, Claims
 from tests.conformance.expect import equal, holds
 from tests.conformance.limits import RETRY, SECOND, lane, limited
@@ -56,9 +55,11 @@ async def a_limited_queue_is_not_claimed_from_in_passing(world: World) -> None:
     for changes in ({"concurrency": 5}, {"rate": "5/s"}, {"fair": True}, {"paused": True}):
         await set_queue(world, **changes)
         number = await world.enqueue(call())
-        equal((await world.turn(10)).jobs, [], f"{changes}")
+        equal((await world.finish_and_claim(10)).jobs, [], f"{changes}")
         await set_queue(world)
-        equal([job.id for job in (await world.turn(10)).jobs], [number], "a plain one is")
+        equal(
+            [job.id for job in (await world.finish_and_claim(10)).jobs], [number], "a plain one is"
+        )
 
 
 @check
@@ -158,7 +159,7 @@ async def a_queue_that_is_changed_keeps_count(world: World) -> None:
 async def nothing_is_claimed_from_a_paused_queue(world: World) -> None:
     await set_queue(world, paused=True, note="closed")
     await world.enqueue(call(), limited(), call(priority=-100))
-    equal((await world.claim(10), (await world.turn(10)).jobs), ([], []))
+    equal((await world.claim(10), (await world.finish_and_claim(10)).jobs), ([], []))
     equal([job.state for job in await world.live()], ["ready"] * 3)
     await set_queue(world)
     equal(len(await world.claim(10)), 3)
@@ -209,14 +210,14 @@ async def it_is_told_where_there_is_something_to_claim(world: World) -> None:
 async def a_claim_says_that_as_many_run_as_may(world: World) -> None:
     await set_queue(world, concurrency=2)
     await world.enqueue(*(call() for _ in range(3)))
-    wish = await world.wish(1)
+    request = await world.claim_request(1)
     for _ in range(2):
-        claims = await world.store.work.claim(wish)
+        claims = await world.store.work.claim(request)
         equal((len(claims.jobs), claims.full), (1, False), "that was all that was wished")
-    claims = await world.store.work.claim(wish)
+    claims = await world.store.work.claim(request)
     equal((claims.jobs, claims.full, claims.opens_in), ([], True, None))
     await world.end((await running(world))[0])
-    claims = await world.store.work.claim(await world.wish(2))
+    claims = await world.store.work.claim(await world.claim_request(2))
     equal((len(claims.jobs), claims.full, claims.opens_in), (1, True, None))
 
 
@@ -224,21 +225,21 @@ async def a_claim_says_that_as_many_run_as_may(world: World) -> None:
 async def a_claim_says_when_the_rate_lets_the_next_through(world: World) -> None:
     await set_queue(world, rate="3/m")
     await world.enqueue(*(call() for _ in range(3)))
-    wish = await world.wish(10)
-    claims = await world.store.work.claim(wish)
+    request = await world.claim_request(10)
+    claims = await world.store.work.claim(request)
     equal((len(claims.jobs), claims.full, claims.opens_in), (1, True, 20 * SECOND))
     world.wait(5 * SECOND)
-    claims = await world.store.work.claim(wish)
+    claims = await world.store.work.claim(request)
     equal((claims.jobs, claims.full, claims.opens_in), ([], True, 15 * SECOND))
     world.wait(15 * SECOND)
-    equal(len((await world.store.work.claim(wish)).jobs), 1, "and then it does")
+    equal(len((await world.store.work.claim(request)).jobs), 1, "and then it does")
 
 
 @check
 async def a_queue_that_is_full_opens_when_one_ends_whatever_its_rate(world: World) -> None:
     await set_queue(world, concurrency=1, rate="3/m")
     await world.enqueue(*(call() for _ in range(3)))
-    claims = await world.store.work.claim(await world.wish(10))
+    claims = await world.store.work.claim(await world.claim_request(10))
     equal((len(claims.jobs), claims.full, claims.opens_in), (1, True, None))
 
 
@@ -246,10 +247,10 @@ async def a_queue_that_is_full_opens_when_one_ends_whatever_its_rate(world: Worl
 async def a_queue_in_which_nothing_waits_is_not_full(world: World) -> None:
     await set_queue(world, concurrency=3, rate="100/s")
     await world.enqueue(call())
-    claims = await world.store.work.claim(await world.wish(10))
+    claims = await world.store.work.claim(await world.claim_request(10))
     equal((len(claims.jobs), claims.full, claims.opens_in), (1, False, None))
     await set_queue(world)
-    wish = await world.wish(10)
-    equal(await world.store.work.claim(wish), Claims(jobs=[]))
+    request = await world.claim_request(10)
+    equal(await world.store.work.claim(request), Claims(jobs=[]))
     await set_queue(world, paused=True)
-    equal(await world.store.work.claim(wish), Claims(jobs=[]), "but paused")
+    equal(await world.store.work.claim(request), Claims(jobs=[]), "but paused")

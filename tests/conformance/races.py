@@ -11,11 +11,11 @@ from datetime import datetime
 from duly.model.schedule import Plan
 from duly.policy.firing import Facts, Firing, decide
 from duly.rules import zone_data_version
-from duly.store import ledger, schedules
+from duly.store import ledger, schedule_changes
 from duly.store.database import Operation
 from duly.store.ids import Ids
-from duly.store.schedule_change import Editor
-from duly.store.values import FiringResult
+from duly.store.ledger import FiringResult
+from duly.store.transactions import Editor
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World
@@ -68,7 +68,7 @@ async def a_decision_on_a_schedule_that_is_edited_meanwhile_is_not_written(world
         return replace(old, rule="every 1h", title="new")
 
     fired = await _raced(
-        world, lambda ids: schedules.edit("report", change, Editor("", decide, ids))
+        world, lambda ids: schedule_changes.edit("report", change, Editor("", decide, ids))
     )
     equal(fired.schedules, 1, "only the other one's decision holds")
     equal([f.due_at for f in await world.fires()], [START + MINUTE], "decided by the edit")
@@ -81,7 +81,7 @@ async def a_decision_on_a_schedule_that_is_removed_meanwhile_is_not_written(worl
     await world.add(plan(), plan("other"))
     world.wait(MINUTE)
     fired = await _raced(
-        world, lambda ids: schedules.remove("report", Editor("", _nothing_due, ids))
+        world, lambda ids: schedule_changes.remove("report", Editor("", _nothing_due, ids))
     )
     equal((fired.schedules, len(await world.live())), (1, 1))
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from duly.model.limit import Rate
 from duly.policy.limits import PATIENCE
-from duly.store.values import Retention
+from duly.store.maintenance import Retention
 from tests.conformance.expect import equal, holds
 from tests.conformance.limits import SECOND, lane, limited
 from tests.conformance.registry import check
@@ -101,14 +101,14 @@ async def a_rate_is_remembered_for_as_long_as_it_counts(world: World) -> None:
     await world.enqueue(limited(daily))
     await world.end(await world.begin())
     world.wait(3 * HOUR)
-    await world.store.upkeep.prune(Retention(), limit=100)
+    await world.store.maintenance.prune(Retention(), limit=100)
     await world.enqueue(limited(daily))
     equal(await world.claim(10), [])
     world.wait(24 * HOUR)
     await world.dispatch()
     await world.end(await world.begin())
     world.wait(72 * HOUR)
-    await world.store.upkeep.prune(Retention(), limit=100)
+    await world.store.maintenance.prune(Retention(), limit=100)
     equal(await world.store.limits.listed(), [], "and is forgotten then")
 
 

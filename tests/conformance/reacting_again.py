@@ -5,7 +5,8 @@ from datetime import timedelta
 from duly.model.fire import Cause
 from duly.model.payload import encode
 from duly.model.states import State
-from duly.store.values import ReplayResult, Retention
+from duly.store.maintenance import Retention
+from duly.store.replaying import ReplayResult
 from tests.conformance.events import DOC, emit, fires, react
 from tests.conformance.expect import equal
 from tests.conformance.reactions import DAY, SECOND, cancelled, only, reminder, scheduled
@@ -102,7 +103,7 @@ async def events_are_forgotten_before_the_rows_that_say_what_became_of_them(worl
     await world.end(await world.begin())
     world.wait(20 * DAY)
     kept = Retention(history=30 * DAY, failed=30 * DAY, fires=10 * DAY)
-    await world.store.upkeep.prune(kept, limit=1_000)
+    await world.store.maintenance.prune(kept, limit=1_000)
     equal(((await replay(world)).events, await world.live()), (0, []))
 
 
@@ -112,14 +113,14 @@ async def what_a_job_waits_to_react_to_is_not_forgotten(world: World) -> None:
     first = await scheduled(world, START + 40 * DAY)
     await react(world)
     world.wait(20 * DAY)
-    await world.store.upkeep.prune(Retention(), limit=1_000)
+    await world.store.maintenance.prune(Retention(), limit=1_000)
     equal((await world.store.events.get(first)).id, first)
     gone = await only(world)
     await cancelled(world)
     await react(world)
     equal((await world.live(), (await world.job(gone.id)).state), ([], State.CANCELLED))
     equal(await fires(world), [("skipped", Cause.WITHDRAWN)])
-    await world.store.upkeep.prune(Retention(), limit=1_000)
+    await world.store.maintenance.prune(Retention(), limit=1_000)
     equal(await world.store.events.find([first]), [], "now it is")
 
 
@@ -130,5 +131,5 @@ async def what_waits_longer_than_its_row_is_kept_is_not_replayed(world: World) -
     await react(world)
     world.wait(20 * DAY)
     short = Retention(history=timedelta(days=5), fires=timedelta(days=5))
-    await world.store.upkeep.prune(short, limit=1_000)
+    await world.store.maintenance.prune(short, limit=1_000)
     equal(((await replay(world)).events, len(await world.live())), (0, 1))

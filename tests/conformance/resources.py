@@ -1,6 +1,6 @@
 """Jobs that need resources, and what waits elsewhere: they hide nobody."""
 
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 from duly.store.claims import MOST_CANDIDATES
 from duly.store.values import CAREFUL
 from tests.conformance.expect import equal
@@ -41,10 +41,10 @@ async def a_job_that_is_too_large_hides_nobody(world: World) -> None:
 async def jobs_that_are_too_large_wake_nobody(world: World) -> None:
     """Whoever cannot run them would ask for them again and again, for nothing."""
     await world.enqueue(*(call(needs={"gpu": 9}) for _ in range(MOST_CANDIDATES)))
-    wish = await world.wish(1, shelf=CAREFUL, free={"gpu": 8})
+    request = await world.claim_request(1, shelf=CAREFUL, free={"gpu": 8})
     heard: list[str] = []
     world.store.listen(heard.append)
-    equal((await world.store.work.claim(wish)).jobs, [])
+    equal((await world.store.work.claim(request)).jobs, [])
     equal(heard, [])
 
 
@@ -79,4 +79,4 @@ async def a_job_that_is_too_large_does_not_keep_a_place(world: World) -> None:
 async def only_the_careful_shelf_has_jobs_with_limits(world: World) -> None:
     await world.enqueue(limited(priority=-100), call(needs={"gpu": 1}))
     equal(await world.ready(), [("default", CAREFUL)])
-    equal((await world.turn(10)).jobs, [], "they are not claimed in passing")
+    equal((await world.finish_and_claim(10)).jobs, [], "they are not claimed in passing")

@@ -243,9 +243,9 @@ async def a_fixed_delay_that_a_wrong_clock_left_in_the_future_is_rewound_too(wor
     await world.fire()
     await world.end(await world.begin())
     world.clock.set(START + MINUTE)
-    equal((await world.store.upkeep.progress()).ahead, ["report"])
+    equal((await world.store.maintenance.progress()).ahead, ["report"])
     await world.store.schedules.rewind("report", to=world.now)
-    equal((await world.store.upkeep.progress()).ahead, [])
+    equal((await world.store.maintenance.progress()).ahead, [])
     await world.fire_after(MINUTE)
     equal(len(await world.live()), 1)
     with refused(WrongState):

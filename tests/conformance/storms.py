@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from duly.model.job import StoredJob
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit
 from duly.model.outcome import Raised, Returned
 from tests.conformance.expect import equal, holds
 from tests.conformance.limits import RETRY, SECOND, lane, limited
@@ -54,7 +54,7 @@ async def _storm(world: World, dice: random.Random) -> None:
     equal([(str(job.state), job.reason) for job in await world.live()], [], "they are forgotten")
 
 
-async def _is_true(world: World, lanes: Sequence[Lane]) -> None:
+async def _is_true(world: World, lanes: Sequence[NamedLimit]) -> None:
     running = Counter(
         one.name for job in await world.live() if job.state == "running" for one in job.limits
     )

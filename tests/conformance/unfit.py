@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from duly.model.job import StoredJob
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit
 from duly.model.outcome import Mismatched
 from duly.model.states import State
 from duly.store.database import Ask, alone
@@ -17,7 +17,7 @@ LONG = timedelta(days=1)
 
 
 async def _hold(world: World, patience: timedelta = MINUTE, limit: int = 100) -> int:
-    return await world.store.upkeep.hold_unknown(patience=patience, limit=limit)
+    return await world.store.maintenance.hold_unknown(patience=patience, limit=limit)
 
 
 async def _waiting_for_somebody(world: World) -> StoredJob:
@@ -64,7 +64,7 @@ async def what_only_the_dead_know_nobody_knows(world: World) -> None:
 
 @check
 async def the_heads_of_all_queues_and_shelves_are_looked_at(world: World) -> None:
-    lane = Lane(name="crm", template="crm", concurrency=1)
+    lane = NamedLimit(name="crm", template="crm", concurrency=1)
     await world.enqueue(
         call("strange", queue="a"),
         call("strange", queue="b", priority=-100),
@@ -90,7 +90,7 @@ async def whoever_knows_the_task_sets_it_free(world: World) -> None:
     held = await _waiting_for_somebody(world)
     await world.new_worker()
     equal(await world.free_unfit(), 0, "that one did not know it")
-    equal(await world.store.upkeep.sweep(limit=100), 0, "and the net leaves it")
+    equal(await world.store.maintenance.sweep(limit=100), 0, "and the net leaves it")
     worker = await world.new_worker(tasks=["another", "strange"])
     equal(await world.free_unfit(), 1)
     job = await world.job(held.id)
@@ -177,7 +177,7 @@ async def a_job_of_a_schedule_that_is_parked_is_in_the_way_of_the_next(world: Wo
     [second] = await world.fired_after(MINUTE)
     await world.fire_after(MINUTE)
     equal([j.waits for j in await world.live()], ["signature", None, None])
-    equal(await world.store.upkeep.sweep(limit=100), 0, "the others wait behind the first")
+    equal(await world.store.maintenance.sweep(limit=100), 0, "the others wait behind the first")
     await world.store.jobs.cancel(second.job_id or 0)
     equal(await world.states(), ["blocked", "blocked"], "as does the third, behind the first")
     await world.store.jobs.cancel(job.id)

@@ -4,11 +4,11 @@ from bisect import bisect_right
 from datetime import timedelta
 
 from duly.model.fire import Outcome
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit
 from duly.model.outcome import Raised
 from duly.model.policies import Missed
 from duly.model.states import State
-from duly.store.values import LENGTHS, Depth
+from duly.store.evidence import LENGTHS, Depth
 from tests.conformance.expect import equal
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World
@@ -164,7 +164,7 @@ def histogram(lengths: list[int]) -> list[int]:
 @check
 async def queues_are_as_deep_as_what_is_in_them(world: World) -> None:
     equal(await world.store.evidence.depths(), [])
-    alone = (Lane(name="crm", template="crm", concurrency=1),)
+    alone = (NamedLimit(name="crm", template="crm", concurrency=1),)
     await world.enqueue(call(queue="crm", limits=alone), call(queue="crm", limits=alone))
     await world.claim(queue="crm")
     await world.add(
@@ -183,6 +183,28 @@ async def queues_are_as_deep_as_what_is_in_them(world: World) -> None:
             Depth(queue="default", ready=1, scheduled=1, running=1, oldest_ready_at=deep),
             Depth(queue="mail", ready=1, oldest_ready_at=deep),
             Depth(queue="nightly", ready=1, blocked=1, oldest_ready_at=START + MINUTE),
+        ],
+    )
+
+
+@check
+async def ended_jobs_are_counted_by_queue_if_that_is_asked(world: World) -> None:
+    await world.enqueue(*[call(queue="mail")] * 3, call(queue="crm"), call(start_within=MINUTE))
+    first, *others = await world.claim(3, queue="mail")
+    await world.end(first, REFUSED)
+    for job in others:
+        await world.end(job)
+    [other] = [one for one in await world.live() if one.queue == "crm"]
+    await world.store.jobs.cancel(other.id)
+    world.wait(2 * MINUTE)
+    await world.dispatch()
+    equal(await world.store.evidence.depths(), [])
+    equal(
+        await world.store.evidence.depths(ended=True),
+        [
+            Depth(queue="crm", cancelled=1),
+            Depth(queue="default", expired=1),
+            Depth(queue="mail", succeeded=2, failed=1),
         ],
     )
 

@@ -217,7 +217,7 @@ async def who_lost_a_job_is_known_by_name_and_whether_it_has_ended(world: World)
         return judge_lost(job, now)
 
     async def take_back() -> None:
-        await world.store.upkeep.take_back(judged, after=0, margin=MARGIN, limit=10)
+        await world.store.maintenance.take_back(judged, after=0, margin=MARGIN, limit=10)
 
     await world.enqueue(call())
     silent = await world.new_worker(name="silent")

@@ -8,7 +8,7 @@ from duly.model.outcome import Returned
 from duly.model.states import State
 from duly.model.worker import Host, Profile, WorkerInfo
 from duly.policy.verdict import HAUNTED, POISON
-from duly.store.values import Beat
+from duly.store.work import Beat
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.registry import check
 from tests.conformance.world import LEASE, MARGIN, MINUTE, START, World
@@ -196,12 +196,12 @@ async def what_a_worker_held_is_known_until_it_is_settled_or_taken_back(world: W
     worker = await world.new_worker()
     first, second, third = await world.claim(3, worker=worker)
     await world.end(first)
-    held = await world.store.work.held(worker)
+    held = await world.store.work.claimed_by(worker)
     equal([job.job for job in held], [second, third])
     world.wait(MINUTE)
-    equal(len(await world.store.work.held(worker)), 2, "though its lease is over")
+    equal(len(await world.store.work.claimed_by(worker)), 2, "though its lease is over")
     await world.take_back()
-    equal(await world.store.work.held(worker), [])
+    equal(await world.store.work.claimed_by(worker), [])
 
 
 @check

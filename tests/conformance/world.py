@@ -16,20 +16,19 @@ from duly.policy.retry import NEVER
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.store.database import Database, Operation, T
 from duly.store.ids import Ids, reserve
+from duly.store.ledger import FiringResult
+from duly.store.maintenance import Dispatched, TakenBack
 from duly.store.store import SqlStore, Store
 from duly.store.values import (
     SHELVES,
+    ClaimRequest,
     Decide,
-    Dispatched,
-    FiringResult,
+    FinishedAndClaimed,
     HeldJob,
     JobDone,
     LostJob,
     Settled,
     Settlement,
-    TakenBack,
-    Turn,
-    Wish,
 )
 from duly.testing.clock import VirtualClock
 from tests.conformance.expect import NotApplicable
@@ -117,10 +116,10 @@ class World:
         return [str(job.state) for job in sorted(await self.live(), key=lambda j: (j.due_at, j.id))]
 
     async def dispatch(self) -> Dispatched:
-        return await self.store.upkeep.dispatch(limit=1_000)
+        return await self.store.maintenance.dispatch(limit=1_000)
 
     async def free_unfit(self, *, limit: int = 1_000) -> int:
-        return await self.store.upkeep.free_unfit(limit=limit)
+        return await self.store.maintenance.free_unfit(limit=limit)
 
     async def new_worker(self, *, lease: timedelta = LEASE, **changes: Any) -> int:
         return (await self.store.work.register(profile(**changes), lease=lease)).id
@@ -142,11 +141,11 @@ class World:
         """Claim from one shelf after the other."""
         found: list[StoredJob] = []
         for shelf in SHELVES:
-            wish = await self.wish(
+            request = await self.claim_request(
                 limit - len(found), worker=worker, queue=queue, tasks=tasks, shelf=shelf, free=free
             )
-            if wish.limit > 0:
-                found += [claimed.job for claimed in (await self.store.work.claim(wish)).jobs]
+            if request.limit > 0:
+                found += [claimed.job for claimed in (await self.store.work.claim(request)).jobs]
         return found
 
     async def ready(self, *queues: str) -> list[tuple[str, int]]:
@@ -154,14 +153,22 @@ class World:
         found = await self.store.work.ready(queues or ["default"], TASKS)
         return [(place.queue, place.shelf) for place in found]
 
-    async def wish(self, limit: int = 1, *, worker: int | None = None, **changes: Any) -> Wish:
+    async def claim_request(
+        self, limit: int = 1, *, worker: int | None = None, **changes: Any
+    ) -> ClaimRequest:
         """For a worker whose lease is long, unless another is named."""
         worker = await self.the_worker() if worker is None else worker
-        return Wish(**{"queue": "default", "tasks": TASKS, **changes}, worker=worker, limit=limit)
+        return ClaimRequest(
+            **{"queue": "default", "tasks": TASKS, **changes}, worker=worker, limit=limit
+        )
 
-    async def turn(self, limit: int = 1, *done: JobDone, **changes: Any) -> Turn:
+    async def finish_and_claim(
+        self, limit: int = 1, *done: JobDone, **changes: Any
+    ) -> FinishedAndClaimed:
         """Finish what is done, and claim in passing."""
-        return await self.store.work.turn(done, await self.wish(limit, **changes))
+        return await self.store.work.finish_and_claim(
+            done, await self.claim_request(limit, **changes)
+        )
 
     async def signals(self, worker: int | None = None) -> Mapping[int, str]:
         """What a worker hears about its jobs."""
@@ -190,7 +197,7 @@ class World:
         )
 
     async def take_back(self, *, after: int = 0, limit: int = 100) -> TakenBack:
-        return await self.store.upkeep.take_back(
+        return await self.store.maintenance.take_back(
             judge_lost, after=after, margin=MARGIN, limit=limit
         )
 

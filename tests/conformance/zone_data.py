@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from duly.policy.firing import Facts, Firing, decide
 from duly.rules import zone_data_version
 from duly.store import ledger
-from duly.store.values import FiringResult
+from duly.store.ledger import FiringResult
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import MINUTE, START, World

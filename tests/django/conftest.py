@@ -69,3 +69,14 @@ def postgres(project: None, pg_dsn: str) -> Iterator[Any]:
         duly.close()
         connections["pg"].close()
         del connections["pg"], connections.settings["pg"]
+
+
+@pytest.fixture
+def client(db: None) -> Any:
+    """A browser of a superuser, in the transaction of the test."""
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("ada"))
+    return browser

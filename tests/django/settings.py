@@ -2,6 +2,10 @@
 
 import os
 
+import django
+
+# The Tasks API is a part of Django 6, and a package for 5.2.
+TASKS_API = "django.tasks" if django.VERSION >= (6,) else "django_tasks"
 SECRET_KEY = "for tests"
 DEBUG = True
 USE_TZ = True
@@ -22,7 +26,7 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.messages",
     "django.contrib.sessions",
-    "django_tasks",
+    *(["django_tasks"] if TASKS_API == "django_tasks" else []),
     "duly.django",
     "tests.django.shop",
 ]

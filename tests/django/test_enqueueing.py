@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from duly.errors import InvalidValue, SchemaMismatch
+from duly.store.migrate import Schema
 
 
 class Undone(Exception):
@@ -67,6 +68,7 @@ def test_an_idempotency_key_is_refused_in_a_transaction(db: None) -> None:
 
 
 def test_the_project_is_migrated_by_django(project: None) -> None:
+    from django.core.management import call_command
     from django.db import connection, connections
     from django.db.migrations.loader import MigrationLoader
 
@@ -85,6 +87,7 @@ def test_the_project_is_migrated_by_django(project: None) -> None:
     ]
     assert sorted(applied) == sorted(ours)
     assert duly.jobs.list() == []
+    call_command("migrate", "duly", database="other", verbosity=0)
     assert "duly_job" not in connections["other"].introspection.table_names()
 
 
@@ -143,3 +146,13 @@ async def seen(job: Any) -> object:
 
 def heard(listener: "psycopg.Connection[Any]") -> list[str]:
     return [one.payload for one in listener.notifies(timeout=0.1)]
+
+
+def test_a_database_that_is_too_new_asks_for_a_newer_duly_and_not_for_a_migration(
+    project: None,
+) -> None:
+    from duly.django.app import told_to_migrate
+
+    newer = Schema(applied=(1, 2), expected=(1,), minimum=2)
+    with pytest.raises(SchemaMismatch, match="upgrade duly on this machine"), told_to_migrate():
+        raise SchemaMismatch(newer.problem)

@@ -1,11 +1,12 @@
 """The settings of a Django project, its system checks, and its inline mode."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from duly.connection import configured
+from duly.connection import SAID_BY_OPERATOR, configured
+from duly.errors import InvalidValue
 
 
 def test_settings_come_from_the_project(project: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,6 +19,8 @@ def test_settings_come_from_the_project(project: None, monkeypatch: pytest.Monke
     assert duly.zone == "Europe/Berlin"
     with override_settings(DULY={"CONCURRENCY": 3}):
         assert (configured().concurrency, configured().queues) == (3, ("default",))
+    with override_settings(DULY={"CONCURRENCY": 3, "QUEUES": ("a", "b")}):
+        assert configured().queues == ("a", "b")
         monkeypatch.setenv("DULY_CONCURRENCY", "4")
         assert configured().concurrency == 4
 
@@ -49,6 +52,7 @@ def test_schedules_in_code_are_in_the_zone_of_the_project(project: None) -> None
 def test_wrong_settings_are_reported_by_the_system_checks(
     project: None, given: Any, said: list[str]
 ) -> None:
+    from django.apps import apps
     from django.conf import settings
 
     from duly.django.checks import check_settings
@@ -56,6 +60,7 @@ def test_wrong_settings_are_reported_by_the_system_checks(
     before = settings.DULY
     settings.DULY = given
     try:
+        apps.get_app_config("duly").ready()  # leaves it to the checks
         assert [found.msg for found in check_settings()] == said
     finally:
         settings.DULY = before
@@ -67,14 +72,36 @@ def test_a_deferred_sqlite_is_a_warning_and_another_database_an_error(
     from django.db import connections
     from django.test import override_settings
 
+    from duly.django import checks
     from duly.django.checks import check_settings
 
     with override_settings(DULY={"DATABASE": "other"}):
         assert [found.id for found in check_settings()] == ["duly.W001"]
+        monkeypatch.setattr(checks, "SAFE_SQLITE", (99,))
         with override_settings(DEBUG=False):
-            assert "duly.W001" in [found.id for found in check_settings()]
+            assert [found.id for found in check_settings()] == ["duly.W001", "duly.W002"]
         monkeypatch.setattr(connections["other"], "vendor", "mysql")
         assert [found.id for found in check_settings()] == ["duly.E003"]
+
+
+def test_the_address_of_the_store_is_no_setting_of_a_project(project: None) -> None:
+    from django.test import override_settings
+
+    from duly.django.conf import check_written
+
+    with (
+        pytest.raises(InvalidValue, match="no setting is called URL"),
+        override_settings(DULY={"URL": "a.db"}),
+    ):
+        check_written()
+
+
+def test_workers_need_psycopg_3(postgres: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from duly.django import checks
+
+    assert checks.check_settings() == []
+    monkeypatch.setattr(checks, "find_spec", lambda _: None)
+    assert [found.id for found in checks.check_settings()] == ["duly.E004"]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +144,7 @@ def test_inline_mode_runs_a_job_after_the_commit(project: None) -> None:
     from django.db import transaction
     from django.test import override_settings
 
+    from duly.django import duly
     from tests.django.shop.tasks import mail
 
     with override_settings(DULY={"INLINE": True}):
@@ -124,10 +152,56 @@ def test_inline_mode_runs_a_job_after_the_commit(project: None) -> None:
             job = mail.enqueue("ada")
             assert job.refresh().state == "ready"
         assert job.refresh().state == "succeeded"
+    duly.project_store.call(lambda store: store.jobs.remove(job.id), async_name="")
+
+
+def test_inline_mode_runs_jobs_after_the_commit_of_their_own_database_once(
+    postgres: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    from unittest.mock import patch
+
+    from django.db import transaction
+    from django.test import override_settings
+
+    from tests.django.shop.tasks import mail
+
+    with override_settings(DULY={"DATABASE": "pg", "INLINE": True}):
+        with transaction.atomic(using="pg"):
+            with pytest.raises(ZeroDivisionError), transaction.atomic(using="pg"):
+                mail.enqueue("nobody")
+                raise ZeroDivisionError
+            jobs = [mail.enqueue("ada"), mail.enqueue("bob")]
+            assert [job.refresh().state for job in jobs] == ["ready", "ready"]
+            assert len(postgres.run_on_commit) == 1
+        assert [job.refresh().state for job in jobs] == ["succeeded", "succeeded"]
+        with patch("duly.django.inline.run_ready", side_effect=OSError("the disk is full")):
+            job = mail.enqueue("carol")  # the commit has happened: its caller goes on
+        assert job.refresh().state == "ready"
+        assert "the disk is full" in caplog.text
+
+
+def test_a_database_in_memory_has_no_other_connection(project: None) -> None:
+    import asyncio
+
+    from duly.django import duly
+
+    with pytest.raises(InvalidValue, match="is in memory, and no other connection sees it"):
+        asyncio.run(duly.project_store.store())
+
+
+def test_the_store_of_a_command_wins_over_the_database_of_the_project(
+    project: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from duly.django import duly
+
+    monkeypatch.setenv(SAID_BY_OPERATOR, "other.db")
+    assert duly.project_store.url == "other.db"
 
 
 def test_a_job_closes_connections_that_are_too_old(project: None) -> None:
     from unittest.mock import patch
+
+    from asgiref.sync import async_to_sync
 
     from duly.django import app, duly
     from tests.django.shop.tasks import open_connection
@@ -137,3 +211,6 @@ def test_a_job_closes_connections_that_are_too_old(project: None) -> None:
         assert closing.call_count == 0
         assert duly.registry.get("open_connection").function() is True
         assert closing.call_count == 2
+        coroutine: Any = async_to_sync(cast(Any, duly.registry.get("mail").function))
+        assert coroutine("ada") == "ada has 0"
+        assert closing.call_count == 4

@@ -1,6 +1,11 @@
 """The helpers for the tests of a Django project, in Django's own TestCase."""
 
+import asyncio
+from typing import Any
+
 import pytest
+
+from duly.errors import InvalidValue
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -34,6 +39,31 @@ def test_a_failed_job_is_raised_where_that_is_asked_for(db: None) -> None:
     fail.enqueue("second")
     with pytest.raises(ValueError, match="second"):
         run_jobs(raising=True)
+
+
+def test_a_job_in_the_thread_of_its_caller_has_an_hour_and_no_event_loop(db: None) -> None:
+    from duly.django.testing import run_jobs
+    from tests.django.shop.tasks import lease_seconds
+
+    lease_seconds.enqueue()
+    [job] = run_jobs()
+    assert job.state == "succeeded", job.attempts
+    assert 3_000 < job.result() <= 3_600
+
+    async def run() -> None:
+        run_jobs()
+
+    with pytest.raises(InvalidValue, match="inline on an event loop: use sync_to_async"):
+        asyncio.run(run())
+
+
+def test_a_connection_that_was_closed_is_opened_to_run_jobs(postgres: Any) -> None:
+    from duly.django.testing import run_jobs
+    from tests.django.shop.tasks import mail
+
+    mail.enqueue("ada")
+    postgres.close()
+    assert [job.result() for job in run_jobs()] == ["ada has 0"]
 
 
 def test_djangos_own_test_case_undoes_the_jobs_of_a_test(project: None) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from duly.registry.app_loading import find
 from tests.app.fixtures import furnished, postgres_url, programs
-from tests.docs.situations import SITUATIONS, Open, Situation
+from tests.docs.situations import EXAMPLES, Open, Situation
 
 __all__ = ["furnished", "postgres_url", "programs", "situation"]
 
@@ -17,11 +17,11 @@ __all__ = ["furnished", "postgres_url", "programs", "situation"]
 def situation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
     """Imports an example as the command does, with its store in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(SITUATIONS)
+    monkeypatch.syspath_prepend(EXAMPLES)
     opened: list[Situation] = []
 
     def open_situation(name: str) -> Situation:
-        find(str(SITUATIONS / f"{name}.py"))
+        find(str(EXAMPLES / f"{name}.py"))
         opened.append(sys.modules.pop(name))
         return opened[-1]
 

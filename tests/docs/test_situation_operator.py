@@ -13,10 +13,10 @@ from duly.app import connect, migrate_tables
 from duly.cli.main import main
 from duly.testing.clock import VirtualClock
 from tests.conformance.world import MINUTE, World
-from tests.docs.situations import SITUATIONS
+from tests.docs.situations import EXAMPLES
 from tests.factories import plan
 
-PAGE = SITUATIONS / "14_at_six.md"
+PAGE = EXAMPLES / "14_at_six.md"
 SUNDAY = datetime(2026, 11, 8, 12, tzinfo=UTC)
 FRIDAY_AT_SIX = datetime(2026, 11, 13, 5, tzinfo=UTC)  # in Berlin
 LATE = timedelta(milliseconds=12)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from duly.testing import Sandbox
-from tests.docs.situations import EXAMPLES, SITUATIONS, Open
+from tests.docs.situations import EXAMPLES, Open
 
 
 def test_1_it_is_due_every_ten_seconds(situation: Open) -> None:
@@ -110,8 +110,9 @@ def test_4_what_would_fail_again_is_not_tried_again(
 
 def test_every_situation_is_in_the_table_and_tested_here() -> None:
     table = (EXAMPLES / "README.md").read_text()
-    files = sorted(path.name for path in SITUATIONS.iterdir() if path.is_file())
-    assert [name for name in files if f"(situations/{name})" not in table] == []
+    files = sorted(path.name for path in EXAMPLES.glob("[0-9]*"))
+    assert [int(name[:2]) for name in files] == list(range(1, len(files) + 1))
+    assert [name for name in files if f"({name})" not in table] == []
     tested = "".join(path.read_text() for path in Path(__file__).parent.glob("test_situation*.py"))
     assert [name for name in files if f"test_{int(name[:2])}_" not in tested] == []
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.app.programs import Programs
 from tests.app.waiting import eventually
-from tests.docs.situations import SITUATIONS, Open
+from tests.docs.situations import EXAMPLES, Open
 
 
 def test_1_a_script_runs_what_other_programs_enqueue(
@@ -21,7 +21,7 @@ def test_1_a_script_runs_what_other_programs_enqueue(
     """Its tasks have the same names as a script and as a module."""
     first = situation("01_first_schedule")
     store = str(tmp_path / "duly.db")
-    script = programs.start(str(SITUATIONS / "01_first_schedule.py"), DULY_URL=store)
+    script = programs.start(str(EXAMPLES / "01_first_schedule.py"), DULY_URL=store)
     script.hear("registered as number")
     first.hello.enqueue().result("15s")
     assert "hello\n" in script.said
@@ -65,7 +65,7 @@ def test_9_a_view_enqueues_and_another_process_works(
         "-m",
         "duly",
         "up",
-        str(SITUATIONS / "09_beside_wsgi.py"),
+        str(EXAMPLES / "09_beside_wsgi.py"),
         DULY_URL=str(tmp_path / "duly.db"),
     )
     with make_server("127.0.0.1", 0, shop.application, handler_class=Silent) as server:
@@ -83,7 +83,7 @@ def test_9_a_view_enqueues_and_another_process_works(
 def test_10_a_test_of_a_night_passes(tmp_path: Path) -> None:
     asked = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
     done = subprocess.run(
-        [sys.executable, *asked, str(SITUATIONS / "10_virtual_time.py")],
+        [sys.executable, *asked, str(EXAMPLES / "10_virtual_time.py")],
         capture_output=True,
         text=True,
         check=False,
@@ -98,7 +98,7 @@ def test_13_a_crontab_runs_without_cron(tmp_path: Path) -> None:
     line = f"30 2 * * * cd {tmp_path} && echo kept | tee -a backup.log"
     folders = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with subprocess.Popen(
-        ["sh", str(SITUATIONS / "13_crontab.sh")],
+        ["sh", str(EXAMPLES / "13_crontab.sh")],
         env={**os.environ, "PATH": folders},
         cwd=tmp_path,
         stdin=subprocess.PIPE,
@@ -128,7 +128,7 @@ class Silent(WSGIRequestHandler):
 
 
 def run(name: str, *, folder: Path) -> str:
-    command = [sys.executable, "-W", "error", str(SITUATIONS / name)]
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout

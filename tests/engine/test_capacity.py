@@ -90,7 +90,7 @@ async def test_jobs_are_left_to_workers_that_have_a_seat_for_them(store: Store) 
 
 
 async def test_full_seats_keep_nobody_else_waiting(store: Store) -> None:
-    async with at_work(store, forever, five, executors=executors(), slots=3) as working:
+    async with at_work(store, forever, five, executors=executors(), concurrency=3) as working:
         await working.enqueue("forever", times=20)
         await until(lambda: len(working.worker.runner.running) == 2)
         before = boottime()

@@ -1,7 +1,7 @@
 """Claiming and writing: nothing is lost, nothing is done twice, and nobody is asked too often."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,11 +17,11 @@ from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import SettlementFailed, WriteRefused
 from duly.model.claimed import Claimed
 from duly.model.job import JobRequest
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.store import Store
-from duly.store.values import QUEUES, JobDone, Settlement, Wish
+from duly.store.values import QUEUES, ClaimRequest, JobDone, Settlement
 from tests.engine.workshop import (
     LONG_LEASE,
     Bench,
@@ -112,6 +112,29 @@ async def test_a_nudge_is_answered_by_the_next_tick(store: Store) -> None:
     assert (job.state, job.result) == (State.SUCCEEDED, "5")
 
 
+async def test_after_a_long_rest_too_a_nudged_job_starts_after_one_statement(store: Store) -> None:
+    counter = await Counter(store, five).open()
+    await counter.enqueue("five")
+    await counter.work()
+    counter.bench.now += 60
+    await counter.work()  # a poll
+    counter.bench.now += 2
+    [number] = await counter.enqueue("five")
+    counter.line.calls.clear()
+    before: list[dict[str, int]] = []
+    take = counter.runner.take
+
+    def started(jobs: Iterable[Claimed]) -> None:
+        before.append(dict(counter.line.calls))
+        take(jobs)
+
+    counter.runner.take = started  # type: ignore[method-assign]
+    await counter.tick()
+    assert before == [{"work.finish_and_claim": 1}]
+    await counter.work()
+    assert await counter.states([number]) == {State.SUCCEEDED}
+
+
 @pytest.mark.parametrize("priority", [-50, -100])
 async def test_so_is_a_nudge_for_low_and_idle_work(store: Store, priority: int) -> None:
     counter = await Counter(store, five).open()
@@ -122,7 +145,7 @@ async def test_so_is_a_nudge_for_low_and_idle_work(store: Store, priority: int) 
     await until(lambda: counter.runner.outbox.attempts == 1)
 
 
-@pytest.mark.parametrize("verb", ["turn", "ready"])
+@pytest.mark.parametrize("verb", ["finish_and_claim", "ready"])
 async def test_a_nudge_that_comes_while_it_looks_is_not_forgotten(store: Store, verb: str) -> None:
     counter = await Counter(store, nothing).open()
     await counter.work()
@@ -160,8 +183,10 @@ async def test_there_is_no_rest_while_more_is_known(store: Store) -> None:
 async def test_what_ends_while_something_is_written_is_written_at_once(store: Store) -> None:
     counter = await Counter(store, fail).open()
     first, second = await counter.enqueue("fail", "fail")
-    wish = Wish(worker=counter.planner.worker or 0, queue="default", tasks=["fail"], limit=2)
-    jobs = (await counter.bench.store.work.claim(wish)).jobs
+    request = ClaimRequest(
+        worker=counter.planner.worker or 0, queue="default", tasks=["fail"], limit=2
+    )
+    jobs = (await counter.bench.store.work.claim(request)).jobs
     counter.runner.take(jobs[:1])
     await until(lambda: len(counter.runner.outbox.settlements) == 1)
 
@@ -182,7 +207,7 @@ async def test_a_flood_is_claimed_and_finished_by_the_batch(store: Store) -> Non
     numbers = await counter.enqueue(*["nothing"] * 1_000)
     await counter.work()
     assert await counter.states(numbers) == {State.SUCCEEDED}
-    assert counter.line.calls["work.turn"] < 30
+    assert counter.line.calls["work.finish_and_claim"] < 30
 
 
 async def test_low_work_is_done_during_a_flood(store: Store) -> None:
@@ -223,7 +248,7 @@ async def test_a_worker_finds_its_jobs_among_a_crowd_of_others(store: Store) -> 
     mine = await counter.enqueue("five", "nothing", "five")
     await counter.work()
     assert await counter.states(mine) == {State.SUCCEEDED}
-    asked = [await counter.planner.ask(5) for _ in range(16)]
+    asked = [await counter.planner.next_claim(5) for _ in range(16)]
     assert [found for found in asked if found] == []  # what is left is for others
 
 
@@ -249,17 +274,17 @@ async def test_only_one_of_two_claimers_asks_for_what_needs_care(store: Store) -
     await counter.enqueue("nothing", needs={"gpu": 1})
     await counter.enqueue("nothing", needs={"gpu": 1})
     counter.planner.nudged = True
-    asked = [await counter.planner.ask(5, plain=True) for _ in range(16)]
+    asked = [await counter.planner.next_claim(5, plain=True) for _ in range(16)]
     assert {found[1].shelf for found in asked if found} <= {0}
     counter.planner.rotation.seen(await store.work.ready(["default"], ["nothing"]))
-    assert await counter.planner.ask(5, plain=True) is None
-    assert await counter.planner.ask(5) is not None
+    assert await counter.planner.next_claim(5, plain=True) is None
+    assert await counter.planner.next_claim(5) is not None
 
 
 # When the store is away.
 
 
-@pytest.mark.parametrize("call_", ["work.turn", "work.queues", "work.ready"])
+@pytest.mark.parametrize("call_", ["work.finish_and_claim", "work.queues", "work.ready"])
 async def test_what_is_done_is_kept_until_it_is_written(store: Store, call_: str) -> None:
     counter = await Counter(store, five).open()
     numbers = await counter.enqueue("five", "five")
@@ -302,7 +327,7 @@ async def test_a_tick_that_is_cut_off_leaves_everything_to_the_next(store: Store
     async def hang(*_: object) -> None:
         await asyncio.Event().wait()
 
-    for verb in ("work.settle", "work.turn"):
+    for verb in ("work.settle", "work.finish_and_claim"):
         counter.line.faults = {verb: hang}
         tick = asyncio.create_task(counter.first.tick())
         await until(lambda verb=verb: counter.line.calls[verb] > 0)  # type: ignore[misc]
@@ -329,10 +354,12 @@ async def test_jobs_whose_claim_was_never_answered_are_run_once(store: Store) ->
 
     calls = [JobRequest(task="count", args=f'{{"number":{number}}}') for number in range(5)]  # type: ignore[arg-type]
     numbers = await store.jobs.enqueue(calls)
-    counter.line.faults["work.turn"] = deaf
+    counter.line.faults["work.finish_and_claim"] = deaf
     with pytest.raises(OutcomeUnknown):
         await counter.tick()
-    counter.line.faults = {"work.held": raising(StoreUnavailable)}  # as connections do when lost
+    counter.line.faults = {
+        "work.claimed_by": raising(StoreUnavailable)
+    }  # as connections do when lost
     with pytest.raises(StoreUnavailable):
         await counter.tick()
     counter.line.faults.clear()
@@ -355,17 +382,17 @@ async def test_what_the_other_claimer_has_under_way_is_not_run_again(store: Stor
     numbers += await store.jobs.enqueue(calls[3:])
     answered = asyncio.Event()
 
-    async def slow(real: Fault, done: Sequence[JobDone], wish: Wish | None) -> object:
-        counter.line.faults["work.turn"] = deaf
+    async def slow(real: Fault, done: Sequence[JobDone], request: ClaimRequest | None) -> object:
+        counter.line.faults["work.finish_and_claim"] = deaf
         await answered.wait()
-        return await real(done, wish)
+        return await real(done, request)
 
     async def deaf(real: Fault, *args: object) -> object:
         counter.line.faults.clear()
         await real(*args)
         raise OutcomeUnknown("the answer was lost")
 
-    counter.line.faults["work.turn"] = slow
+    counter.line.faults["work.finish_and_claim"] = slow
     slowly = asyncio.create_task(counter.second.tick())  # with the three that are done
     await until(lambda: counter.planner.busy == 1 and not counter.runner.outbox.done)
     with pytest.raises(OutcomeUnknown):
@@ -392,7 +419,7 @@ async def test_what_comes_to_a_worker_that_lost_its_lease_meanwhile_is_given_bac
         counter.planner.worker = None
         return turn
 
-    counter.line.faults["work.turn"] = fenced_meanwhile
+    counter.line.faults["work.finish_and_claim"] = fenced_meanwhile
     await counter.tick()
     assert not counter.runner.running
     await counter.tick()
@@ -443,12 +470,14 @@ async def test_nor_does_a_plain_result(store: Store) -> None:
     await counter.tick()
     await until(lambda: len(counter.runner.outbox.done) == 6)
 
-    async def picky(real: Fault, done: Sequence[JobDone], wish: Wish | None = None) -> object:
+    async def picky(
+        real: Fault, done: Sequence[JobDone], request: ClaimRequest | None = None
+    ) -> object:
         if any(one.id == numbers[2] and one.result for one in done):
             raise ValueError("no such character")
-        return await real(done, wish)
+        return await real(done, request)
 
-    counter.line.faults["work.turn"] = picky
+    counter.line.faults["work.finish_and_claim"] = picky
     await counter.work()
     assert await counter.states(numbers) == {State.SUCCEEDED}
     assert [event.job for event in counter.bench.heard(SettlementFailed)] == [numbers[2]]
@@ -500,7 +529,9 @@ async def calls_in_a_second(line: Line) -> int:
     await sleep(0.3)  # what there is to find out has been found out
     line.calls.clear()
     await sleep(1)
-    return sum(line.calls[f"work.{verb}"] for verb in ("turn", "claim", "ready", "queues"))
+    return sum(
+        line.calls[f"work.{verb}"] for verb in ("finish_and_claim", "claim", "ready", "queues")
+    )
 
 
 async def test_a_worker_that_has_nothing_to_do_asks_now_and_then(store: Store) -> None:
@@ -519,12 +550,12 @@ async def test_what_cannot_be_claimed_here_is_not_asked_for_all_the_time(store: 
     await store.work.set_queue(Queue(name="full", concurrency=1))
     await store.jobs.enqueue([call("nothing", queue="full"), call("nothing", queue="full")])
     other = await store.work.register(profile(tasks=("nothing",)), lease=LONG_LEASE)
-    wish = Wish(worker=other.id, queue="full", tasks=["nothing"], limit=1)
-    assert len((await store.work.claim(wish)).jobs) == 1
+    request = ClaimRequest(worker=other.id, queue="full", tasks=["nothing"], limit=1)
+    assert len((await store.work.claim(request)).jobs) == 1
     queues = ("unknown", "paused", "needs", "full")
     assert len(await store.work.ready(queues, ["nothing", "stranger"])) == 6
     line = Line(store)
-    async with at_work(line.store, nothing, slots=100, queues=queues) as working:
+    async with at_work(line.store, nothing, concurrency=100, queues=queues) as working:
         assert await calls_in_a_second(line) <= 40
         assert working.worker.runner.outbox.attempts == 0
 

@@ -19,7 +19,7 @@ from duly.policy.verdict import Tried, judge
 from duly.store.database import Ask, Row
 from duly.store.rows import packed_calls
 from duly.store.store import SqlStore
-from duly.store.values import CLOCK, JOBS, READY, SCHEDULES, Settlement, Wish
+from duly.store.values import CLOCK, JOBS, READY, SCHEDULES, ClaimRequest, Settlement
 from tests.engine.workshop import LONG_LEASE, memory_store
 from tests.factories import call, profile
 
@@ -94,8 +94,8 @@ async def fired(store: SqlStore, rule: str, policies: Policies) -> Claimed:
 
 async def claimed(store: SqlStore, task: str) -> Claimed:
     worker = await store.work.register(profile(tasks=[task]), lease=LONG_LEASE)
-    wish = Wish(worker=worker.id, queue="default", tasks=[task], limit=1, shelf=CLOCK)
-    [job] = (await store.work.claim(wish)).jobs
+    request = ClaimRequest(worker=worker.id, queue="default", tasks=[task], limit=1, shelf=CLOCK)
+    [job] = (await store.work.claim(request)).jobs
     return job
 
 

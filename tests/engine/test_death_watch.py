@@ -20,11 +20,11 @@ from duly.engine.death_watch import DeathWatch, is_alive_here, is_dead_here, thi
 from duly.engine.heartbeat import Heartbeat, LeaseTerms
 from duly.engine.loop import Loop
 from duly.engine.reaper import Reaper
-from duly.events import Event, WorkerDied
+from duly.events import EngineEvent, WorkerDied
 from duly.model.states import State
 from duly.model.worker import Host
 from duly.store.store import Store
-from duly.store.values import Wish
+from duly.store.values import ClaimRequest
 from tests.engine.test_heartbeat import Ward
 from tests.engine.workshop import LONG_LEASE, memory_store, opened, until
 from tests.factories import call, profile
@@ -87,7 +87,7 @@ class Judge:
     """A coroner, and what it has said so far."""
 
     def __init__(self, store: Store) -> None:
-        self.events: list[Event] = []
+        self.events: list[EngineEvent] = []
         self.coroner = DeathWatch(store, emit=self.events.append)
 
     async def __aenter__(self) -> Self:
@@ -114,8 +114,8 @@ async def test_the_lease_of_a_killed_worker_ends_within_a_second(
     worker = await enlisted(store, host_of(sleeper.pid))
     shows(sleeper, worker)
     [number] = await store.jobs.enqueue([call()])
-    await store.work.claim(Wish(worker=worker, queue="default", tasks=["work"], limit=1))
-    events: list[Event] = []
+    await store.work.claim(ClaimRequest(worker=worker, queue="default", tasks=["work"], limit=1))
+    events: list[EngineEvent] = []
     loop = Loop([DeathWatch(store, emit=events.append), Reaper(store)], dice=lambda: 0.5)
     store.listen(loop.nudge)
     stop = asyncio.Event()
@@ -177,6 +177,21 @@ async def test_a_worker_that_was_never_seen_alive_from_here_is_left_to_its_lease
     async with Judge(store) as judge:
         assert await judge.died() == []
     assert await living(store) == workers
+
+
+async def test_a_worker_that_nobody_tells_of_is_seen_at_the_next_look(
+    store: Store, sleeper: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a pooler, where no notification arrives."""
+    monkeypatch.setattr(type(store), "is_listening", False)
+    monkeypatch.setattr(store, "listen", lambda _: None)
+    async with Judge(store) as judge:
+        worker = await enlisted(store, host_of(sleeper.pid))
+        shows(sleeper, worker)
+        assert await judge.died() == []
+        sleeper.kill()
+        await asyncio.to_thread(sleeper.wait)
+        assert await judge.died() == [worker]
 
 
 async def test_two_machines_that_were_one_do_not_bury_each_others_workers(

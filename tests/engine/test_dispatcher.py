@@ -8,12 +8,12 @@ import pytest
 from duly.clock import now
 from duly.engine.dispatcher import FITTING_SECONDS, Dispatcher
 from duly.engine.timekeeper import NO_REST
-from duly.events import Event, JobsReadied
+from duly.events import EngineEvent, JobsReadied
 from duly.model.outcome import Mismatched
 from duly.model.states import State
 from duly.policy.verdict import Tried, judge
 from duly.store.store import Store
-from duly.store.values import WORKERS, Settlement, Wish
+from duly.store.values import WORKERS, ClaimRequest, Settlement
 from tests.engine.workshop import LONG_LEASE, memory_store
 from tests.factories import call, profile
 
@@ -23,7 +23,7 @@ class Desk:
 
     def __init__(self, store: Store, *, batch: int = 2) -> None:
         self.store = store
-        self.said: list[Event] = []
+        self.said: list[EngineEvent] = []
         self.time = 1_000.0
         self.dispatcher = Dispatcher(
             store, emit=self.said.append, batch=batch, steady=lambda: self.time
@@ -32,7 +32,7 @@ class Desk:
     async def set_aside(self, count: int) -> None:
         """Jobs whose task nobody knows."""
         await self.store.jobs.enqueue([call("strange") for _ in range(count)])
-        held = await self.store.upkeep.hold_unknown(patience=timedelta(0), limit=count)
+        held = await self.store.maintenance.hold_unknown(patience=timedelta(0), limit=count)
         assert held == count
 
     async def park(self) -> None:
@@ -40,8 +40,8 @@ class Desk:
         old = profile(signatures={"strange": "old"})
         worker = await self.store.work.register(old, lease=LONG_LEASE)
         await self.dispatcher.tick()
-        wish = Wish(worker=worker.id, queue="default", tasks=["strange"], limit=1)
-        [job] = (await self.store.work.claim(wish)).jobs
+        request = ClaimRequest(worker=worker.id, queue="default", tasks=["strange"], limit=1)
+        [job] = (await self.store.work.claim(request)).jobs
         verdict = judge(Tried.of(job), Mismatched("it has two", "old"), now(), dice=0.5)
         await self.store.work.settle([Settlement(job=job, verdict=verdict, outcome="mismatched")])
 

@@ -13,7 +13,7 @@ from duly.clock import boottime, sleep
 from duly.engine.heartbeat import EX_TEMPFAIL, HOPELESS_SECONDS, Heartbeat, LeaseTerms
 from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.events import (
-    Event,
+    EngineEvent,
     FencingFailed,
     LoopStalled,
     TickFailed,
@@ -21,7 +21,7 @@ from duly.events import (
     WorkerRegistered,
 )
 from duly.store.store import Store
-from duly.store.values import Beat
+from duly.store.work import Beat
 from tests.engine.workshop import Line, memory_store, opened, raising, until
 from tests.factories import profile
 
@@ -78,7 +78,7 @@ class Care:
         self.line = Line(store)
         self.ward = ward
         self.exits: list[int] = []
-        self.events: list[Event] = []
+        self.events: list[EngineEvent] = []
         heart = terms.pop("heart", None)
         self.heartbeat = Heartbeat(
             ward,
@@ -96,7 +96,7 @@ class Care:
     async def __aexit__(self, *_: object) -> None:
         await self.heartbeat.stop()
 
-    def heard(self, *kinds: type[Event]) -> list[Event]:
+    def heard(self, *kinds: type[EngineEvent]) -> list[EngineEvent]:
         return [event for event in self.events if isinstance(event, kinds)]
 
 

@@ -12,7 +12,7 @@ from duly.engine.execution import Execution
 from duly.engine.executors.process.frames import CapturedLine
 from duly.engine.journal_writer import JournalWriter, LogCapture
 from duly.errors import StoreUnavailable
-from duly.events import Event
+from duly.events import EngineEvent
 from duly.model.claimed import Claimed
 from duly.model.journal import Entry, LogEntry
 from duly.policy.retry import Retry
@@ -189,7 +189,7 @@ async def test_no_word_is_lost_when_many_talk_and_end(store: Store) -> None:
             current().log.info("%s", number)
             await sleep(0)
 
-    async with at_work(store, talk, slots=20) as working:
+    async with at_work(store, talk, concurrency=20) as working:
         numbers = await working.enqueue("talk", times=60, count=30)
         numbers += await working.enqueue("talk", times=1, count=3_000)
         for number in numbers:
@@ -242,7 +242,7 @@ async def test_an_ear_is_gone_when_its_worker_is(
 
 
 async def test_a_listener_that_fails_stops_nothing(store: Store) -> None:
-    def broken(event: Event) -> None:
+    def broken(event: EngineEvent) -> None:
         raise RuntimeError(event)
 
     async with at_work(store, work, emit=broken) as working:

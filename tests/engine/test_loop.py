@@ -10,7 +10,7 @@ from duly.clock import sleep
 from duly.engine.loop import Loop, LoopLimits, ServiceProgress, Waiter
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.events import (
-    Event,
+    EngineEvent,
     ServiceRestarted,
     StoreLost,
     StoreRecovered,
@@ -103,10 +103,14 @@ def virtual(request: pytest.FixtureRequest) -> Iterator[VirtualLoop]:
 class Told:
     """A loop that runs, and what it says."""
 
-    def __init__(self, virtual: VirtualLoop, *services: Chores, dice: float = 0.5) -> None:
-        self.events: list[Event] = []
+    def __init__(
+        self, virtual: VirtualLoop, *services: Chores, dice: float = 0.5, listening: bool = False
+    ) -> None:
+        self.events: list[EngineEvent] = []
         self.stop = asyncio.Event()
-        self.loop = Loop(services, dice=lambda: dice, emit=self.events.append)
+        self.loop = Loop(
+            services, dice=lambda: dice, emit=self.events.append, listening=lambda: listening
+        )
         self.running = virtual.create_task(self.loop.run(self.stop), name="loop")
 
 
@@ -224,6 +228,27 @@ def test_a_rest_is_never_longer_than_the_poll_give_or_take_a_fifth(
     Told(virtual, chores, dice=dice)
     virtual.run_until(1)
     assert chores.ticked_at[:2] == pytest.approx([0, cap])
+
+
+def test_after_a_quiet_while_polls_are_two_seconds_long_until_a_nudge(virtual: VirtualLoop) -> None:
+    chores = Chores(work)
+    told = Told(virtual, chores, listening=True)
+    virtual.run_until(12.5)
+    assert chores.ticked_at == pytest.approx([*(0.5 * tick for tick in range(21)), 12])
+    told.loop.nudge("*")  # may mean any service
+    virtual.run_until(15)
+    assert chores.ticked_at[22:] == pytest.approx([12.5, 14.5])
+    told.loop.nudge("chores")
+    virtual.run_until(16.8)
+    assert chores.ticked_at[24:] == pytest.approx([15, 15.5, 16, 16.5])
+
+
+@pytest.mark.parametrize("is_deaf", [True, False], ids=["no nudge arrives", "there was work"])
+def test_polls_stay_short_where_something_may_come(virtual: VirtualLoop, is_deaf: bool) -> None:
+    chores = Chores(work) if is_deaf else Chores(*(rest_shortly, work) * 50)
+    Told(virtual, chores, listening=not is_deaf)
+    virtual.run_until(30)
+    assert chores.ticked_at[-1] - chores.ticked_at[-2] <= 0.5
 
 
 def test_who_waits_for_no_nudge_rests_as_it_likes(virtual: VirtualLoop) -> None:
@@ -368,7 +393,7 @@ def test_what_is_neither_a_result_nor_an_error_ends_the_loop(virtual: VirtualLoo
 
 
 def test_a_listener_that_fails_does_not_stop_the_service(virtual: VirtualLoop) -> None:
-    def complain(event: Event) -> None:
+    def complain(event: EngineEvent) -> None:
         raise OSError("no space left on device")
 
     chores = Chores(fail)

@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from duly.clock import now
-from duly.engine.reactor import LOOKING, Reactor
-from duly.engine.timekeeper import NO_REST
+from duly.engine.reactor import Reactor
+from duly.engine.timekeeper import A_WHILE, NO_REST
 from duly.errors import Busy
-from duly.events import Event, EventsHandled
+from duly.events import EngineEvent, EventsHandled
 from duly.model.event import Emitted
+from duly.store.events import Reacted
 from duly.store.store import Store
-from duly.store.values import EVENTS, Reacted
+from duly.store.values import EVENTS
 from duly.testing.clock import VirtualClock
 from tests.conformance.flow_events import APPROVAL, waiting
 from tests.conformance.flow_plans import states
@@ -27,11 +28,11 @@ async def store() -> AsyncIterator[Store]:
 
 
 async def test_it_goes_on_while_there_is_more_and_says_what_it_did(store: Store) -> None:
-    said: list[Event] = []
+    said: list[EngineEvent] = []
     reactor = Reactor(store, emit=said.append, batch=2)
     await store.schedules.add([plan(rule="on a")])
     await store.events.emit([Emitted(name="a"), Emitted(name="a"), Emitted(name="b")])
-    assert [await reactor.tick() for _ in range(3)] == [NO_REST, LOOKING, LOOKING]
+    assert [await reactor.tick() for _ in range(3)] == [NO_REST, A_WHILE, A_WHILE]
     assert said == [
         EventsHandled(events=2, jobs=2, withdrawn=0),
         EventsHandled(events=1, jobs=0, withdrawn=0),

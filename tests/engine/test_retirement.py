@@ -32,7 +32,9 @@ async def states(store: Store, numbers: list[int]) -> list[State]:
 async def test_a_burst_ends_when_everything_is_done(store: Store) -> None:
     low = call("work", priority=-50)
     numbers = await store.jobs.enqueue([call("work")] * 30 + [low, call("work", priority=-100)])
-    async with at_work(store, work, slots=3, conditions=StopConditions(burst=True)) as working:
+    async with at_work(
+        store, work, concurrency=3, conditions=StopConditions(burst=True)
+    ) as working:
         await until(working.stop.is_set)
         await working.leave()
     assert set(await states(store, numbers)) == {State.SUCCEEDED}

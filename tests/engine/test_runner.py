@@ -368,11 +368,11 @@ async def test_a_crew_wakes_its_claimers_once_for_all_that_is_over(make: Make) -
 
 async def test_resources_are_in_use_while_a_job_is_here(make: Make) -> None:
     bench = make(forever, slots=1, resources={"gpu": 3, "disk": 1})
-    wish_free = bench.runner.free
+    free_before = bench.runner.free
     claimed = await bench.claimed("forever", "forever")
     jobs = [msgspec.structs.replace(job, needs='{"gpu": 1}') for job in claimed]
     bench.runner.take(jobs)
-    assert (wish_free, bench.runner.free) == ({"gpu": 3, "disk": 1}, {"gpu": 1, "disk": 1})
+    assert (free_before, bench.runner.free) == ({"gpu": 3, "disk": 1}, {"gpu": 1, "disk": 1})
     bench.runner.stop_all(StopReason.INTERRUPTED)
     await until(lambda: bench.runner.running == {})
     assert bench.runner.free == {"gpu": 3, "disk": 1}

@@ -13,7 +13,7 @@ import pytest
 from duly.clock import boottime, sleep
 from duly.engine import supervisor as supervising
 from duly.engine.supervisor import Supervisor
-from duly.events import Event, ProcessReplaced, TickFailed
+from duly.events import EngineEvent, ProcessReplaced, TickFailed
 
 PATIENCE = 10.0
 
@@ -71,7 +71,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def test_one_that_is_killed_is_replaced_within_two_seconds(tmp_path: Path) -> None:
-    told: list[Event] = []
+    told: list[EngineEvent] = []
     supervisor = Supervisor([program(tmp_path)] * 2, emit=told.append)
     running = asyncio.create_task(supervisor.run())
     await until(lambda: len(alive(tmp_path)) == 2)
@@ -139,7 +139,7 @@ async def test_one_that_is_killed_again_and_again_is_replaced_within_two_seconds
 
 
 async def test_one_that_cannot_be_started_just_now_costs_the_others_nothing(tmp_path: Path) -> None:
-    told: list[Event] = []
+    told: list[EngineEvent] = []
     missing = tmp_path / "program"
     supervisor = Supervisor([program(tmp_path), [str(missing)]], emit=told.append)
     running = asyncio.create_task(supervisor.run())

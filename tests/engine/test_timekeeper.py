@@ -9,7 +9,7 @@ import pytest
 from duly.clock import boottime, now
 from duly.engine.pruner import DELETING
 from duly.engine.timekeeper import LEASES, ORDINARY, Caution, Timekeeper
-from duly.events import ClockDistrusted, ClockTrusted, Event
+from duly.events import ClockDistrusted, ClockTrusted, EngineEvent
 from duly.store.store import Store
 from tests.engine.workshop import memory_store
 
@@ -27,7 +27,7 @@ class Node:
     """A node whose own clock, and whose database's, are set by hand."""
 
     def __init__(self, store: Store) -> None:
-        self.events: list[Event] = []
+        self.events: list[EngineEvent] = []
         self._own = 0.0
         self._keeper = Timekeeper(store, emit=self.events.append, steady=lambda: self._own)
 

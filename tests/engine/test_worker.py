@@ -27,7 +27,7 @@ from duly.policy.retry import Retry
 from duly.registry.context import Context, current
 from duly.registry.definition import define
 from duly.store.store import Store
-from duly.store.values import JobDone, Wish
+from duly.store.values import ClaimRequest, JobDone
 from tests.engine.workshop import (
     LONG_LEASE,
     PAUSE,
@@ -112,7 +112,10 @@ async def test_two_workers_on_postgresql_share_a_flood(pg_dsn: str) -> None:
     async with opened(pg_dsn) as one, opened(pg_dsn) as two:
         registry = known(count)
         asked = [registry.call(registry.get("count"), (), {"number": n}) for n in range(600)]
-        async with at_work(one, count, slots=5) as first, at_work(two, count, slots=5) as second:
+        async with (
+            at_work(one, count, concurrency=5) as first,
+            at_work(two, count, concurrency=5) as second,
+        ):
             numbers = await one.jobs.enqueue(asked)
             await until(lambda: len(ran) == 600)
             await first.leave()
@@ -152,7 +155,7 @@ async def check_a_life(store: Store, heart: Callable[[], Awaitable[Store]] | Non
         assert [len(found) for found in lines] == [1] * 21
         await working.leave()
     assert await store.work.living() == []
-    progress = await store.upkeep.progress()
+    progress = await store.maintenance.progress()
     assert (progress.ready, progress.running) == (0, 0)
 
 
@@ -188,11 +191,11 @@ async def test_long_jobs_are_not_hoarded(store: Store) -> None:
     async def long() -> None:
         await sleep(0.25)
 
-    async with at_work(store, long, slots=2) as working:
+    async with at_work(store, long, concurrency=2) as working:
         numbers = await working.enqueue("long", times=6)
         most = 0
         while len(working.heard(JobStarted)) < 6:
-            held = await store.work.held(working.number)
+            held = await store.work.claimed_by(working.number)
             most = max(most, len(held))
             await sleep(0.01)
         assert most <= 3
@@ -202,11 +205,11 @@ async def test_long_jobs_are_not_hoarded(store: Store) -> None:
 
 async def test_a_flood_of_small_jobs_is_claimed_by_the_batch(store: Store) -> None:
     line = Line(store)
-    async with at_work(line.store, nothing, slots=10) as working:
+    async with at_work(line.store, nothing, concurrency=10) as working:
         numbers = await working.enqueue("nothing", times=2_000)
         await until(lambda: working.worker.runner.outbox.attempts == 2_000)
         await working.leave()
-    assert line.calls["work.turn"] < 400
+    assert line.calls["work.finish_and_claim"] < 400
     assert (await store.jobs.get(numbers[-1])).state is State.SUCCEEDED
 
 
@@ -258,8 +261,8 @@ async def test_a_job_that_crashed_with_a_worker_runs_when_the_one_before_it_has_
     registry = known(suspicious)
     call = registry.call(registry.get("suspicious"), (), {})
     numbers = await store.jobs.enqueue([call] * 4)
-    wish = Wish(worker=other.id, queue="default", tasks=["suspicious"], limit=4)
-    assert len((await store.work.claim(wish)).jobs) == 4
+    request = ClaimRequest(worker=other.id, queue="default", tasks=["suspicious"], limit=4)
+    assert len((await store.work.claim(request)).jobs) == 4
     await store.work.end_lease(other.id)
     async with at_work(store, registry=registry) as working:
         for number in numbers:
@@ -288,7 +291,7 @@ async def test_a_running_job_is_cancelled_within_a_second(store: Store, way: str
 
 
 async def test_a_job_that_waits_for_a_slot_is_cancelled_too(store: Store) -> None:
-    async with at_work(store, forever, slots=2) as working:
+    async with at_work(store, forever, concurrency=2) as working:
         numbers = await working.enqueue("forever", times=2)
         await until(lambda: working.worker.load() == 2)
         working.worker.runner.slots = 1
@@ -317,7 +320,7 @@ async def test_a_drained_worker_ends_what_it_runs_and_takes_nothing_new(store: S
 
 
 async def test_a_worker_is_scaled_while_it_works(store: Store) -> None:
-    async with at_work(store, forever, slots=1) as working:
+    async with at_work(store, forever, concurrency=1) as working:
         await working.enqueue("forever", times=4)
         await until(lambda: working.worker.load() == 1)
         await store.work.tell("tester", "run", slots=3)
@@ -354,7 +357,7 @@ async def test_a_warm_stop_ends_what_runs_and_gives_back_what_waits(store: Store
         await go.wait()
         return 5
 
-    async with at_work(store, wait, slots=2) as working:
+    async with at_work(store, wait, concurrency=2) as working:
         first, second = await working.enqueue("wait", times=2)
         await until(lambda: working.worker.load() == 2)
         working.stop.set()
@@ -380,7 +383,7 @@ async def test_what_is_claimed_while_a_worker_stops_is_given_back_before_it_goes
                 await sleep(0.2)
             return turn
 
-        line.faults["work.turn"] = slow
+        line.faults["work.finish_and_claim"] = slow
         [number] = await working.enqueue("nothing")
         await until(working.stop.is_set)
         await working.leave()
@@ -428,7 +431,7 @@ async def test_a_worker_whose_store_is_away_still_ends(
     monkeypatch.setattr(worker_module, "COLD_SECONDS", 0.3)
     line = Line(store)
     async with at_work(line.store, nothing) as working:
-        for verb in ("turn", "settle", "renew", "listen_to", "end_lease"):
+        for verb in ("finish_and_claim", "settle", "renew", "listen_to", "end_lease"):
             line.faults[f"work.{verb}"] = raising(StoreUnavailable)
         working.worker.runner.outbox.done = [JobDone(4711, 4711)]
         begun = boottime()
@@ -477,9 +480,9 @@ async def test_what_somebody_else_took_meanwhile_is_not_written_over(store: Stor
         fenced = await working.hear(WorkerFenced)
         assert fenced.reason == "it had expired"
         await working.became(number, State.READY)
-        wish = Wish(worker=other.id, queue="default", tasks=["deaf"], limit=1, shelf=4)
+        request = ClaimRequest(worker=other.id, queue="default", tasks=["deaf"], limit=1, shelf=4)
         await until(lambda: bool(working.heard(FencingFailed)))
-        [job] = (await store.work.claim(wish)).jobs
+        [job] = (await store.work.claim(request)).jobs
         go.set()
         refused = await working.hear(WriteRefused)
         assert refused.job == number
@@ -505,7 +508,7 @@ async def test_a_task_that_blocks_the_loop_costs_nobody_the_lease(url: str) -> N
         assert bystander in working.worker.running()
 
 
-@pytest.mark.parametrize("verb", ["turn", "claim"])
+@pytest.mark.parametrize("verb", ["finish_and_claim", "claim"])
 async def test_a_lost_answer_costs_nobody_a_run(store: Store, verb: str) -> None:
     ran: list[int] = []
 
@@ -519,14 +522,14 @@ async def test_a_lost_answer_costs_nobody_a_run(store: Store, verb: str) -> None
     async def deaf(real: Fault, *args: object) -> object:
         nonlocal lost
         answer = await real(*args)
-        if (answer.jobs if verb == "turn" else answer) and lost < 3:
+        if (answer.jobs if verb == "finish_and_claim" else answer) and lost < 3:
             lost += 1
             raise OutcomeUnknown("the answer was lost")
         return answer
 
     line.faults[f"work.{verb}"] = deaf
     task = define(count, needs=needs)
-    async with at_work(line.store, task, slots=3, resources={"gpu": 3}) as working:
+    async with at_work(line.store, task, concurrency=3, resources={"gpu": 3}) as working:
         numbers = [(await working.enqueue("count", number=number))[0] for number in range(12)]
         for number in numbers:
             await working.ended(number)
@@ -556,10 +559,10 @@ async def test_every_job_of_a_restless_store_is_run_once(store: Store) -> None:
             raise OutcomeUnknown("lost")
         return answer
 
-    for verb in ("turn", "settle"):
+    for verb in ("finish_and_claim", "settle"):
         line.faults[f"work.{verb}"] = restless
     task = define(count, retry=Retry(attempts=1))
-    async with at_work(line.store, task, slots=20) as working:
+    async with at_work(line.store, task, concurrency=20) as working:
         registry = working.registry
         asked = [registry.call(task, (), {"number": number}) for number in range(300)]
         numbers = await store.jobs.enqueue(asked)

@@ -16,8 +16,8 @@ from duly.engine.executors import Executor
 from duly.engine.executors.in_process import CoroutineExecutor, ThreadExecutor
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.runner import Runner
-from duly.engine.worker import Setup, Worker
-from duly.events import Emit, Event, JobEnded, ignore_event
+from duly.engine.worker import Worker, WorkerOptions
+from duly.events import Emit, EngineEvent, JobEnded, ignore_event
 from duly.model.claimed import Claimed
 from duly.model.job import StoredJob
 from duly.model.states import ENDED, State
@@ -25,7 +25,7 @@ from duly.registry.context import current
 from duly.registry.definition import Definition, define
 from duly.registry.registry import Registry
 from duly.store.store import Store
-from duly.store.values import Wish
+from duly.store.values import ClaimRequest
 from duly.testing.clock import VirtualClock
 from tests.factories import call, profile
 
@@ -136,7 +136,7 @@ class WorkingWorker:
     store: Store
     registry: Registry
     worker: Worker
-    events: list[Event] = field(default_factory=list)
+    events: list[EngineEvent] = field(default_factory=list)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
     asked_to_stop: int = 0
@@ -153,12 +153,12 @@ class WorkingWorker:
         asked = self.registry.call(definition, (), arguments, **using)
         return await self.store.jobs.enqueue([asked] * times)
 
-    async def ended(self, number: int) -> StoredJob:
+    async def ended(self, number: int, *, within: float = PATIENCE) -> StoredJob:
         """The job, once it has ended."""
-        return await self.became(number, *ENDED)
+        return await self.became(number, *ENDED, within=within)
 
-    async def became(self, number: int, *states: State) -> StoredJob:
-        deadline = boottime() + PATIENCE
+    async def became(self, number: int, *states: State, within: float = PATIENCE) -> StoredJob:
+        deadline = boottime() + within
         while (job := await self.store.jobs.get(number)).state not in states:
             assert boottime() < deadline, f"it is {job.state}, and not {states}: {self.events}"
             await sleep(0.005)
@@ -204,19 +204,19 @@ async def at_work(
     emit: Emit = ignore_event,
     registry: Registry | None = None,
     executors: Mapping[str, Executor] | None = None,
-    **setup: Any,
+    **options: Any,
 ) -> AsyncIterator[WorkingWorker]:
     """A worker that has a lease, with everything that a node has but a scheduler."""
     registry = registry or known(*tasks)
 
-    def hear(event: Event) -> None:
+    def hear(event: EngineEvent) -> None:
         working.events.append(event)
         emit(event)
 
     worker = Worker(
         store,
         registry,
-        Setup(**{"name": "tester", "lease": LONG_LEASE, "verbose": True, **setup}),
+        WorkerOptions(**{"name": "tester", "lease": LONG_LEASE, "verbose": True, **options}),
         executors=lambda _: executors or {"async": CoroutineExecutor(), "thread": ThreadExecutor()},
         dice=lambda: 0.5,
         on_stop=lambda: working.ask_to_stop(),  # noqa: PLW0108 - it is made below
@@ -239,7 +239,7 @@ class Bench:
     def __init__(self, store: Store, *tasks: Task, slots: int = 10, **changes: Any) -> None:
         self.store = store
         self.registry = changes.pop("registry", None) or known(*tasks)
-        self.events: list[Event] = []
+        self.events: list[EngineEvent] = []
         self.woken = 0
         self.now = 0.0
         self.journal = JournalWriter(store)
@@ -267,8 +267,8 @@ class Bench:
             asked = profile("bench", tasks=names)
             self._worker = (await self.store.work.register(asked, lease=LONG_LEASE)).id
         await self.store.jobs.enqueue([call(task, **changes) for task in tasks])
-        wish = Wish(worker=self._worker, queue="default", tasks=tasks, limit=len(tasks))
-        return list((await self.store.work.claim(wish)).jobs)
+        request = ClaimRequest(worker=self._worker, queue="default", tasks=tasks, limit=len(tasks))
+        return list((await self.store.work.claim(request)).jobs)
 
     async def run(self, *tasks: str, **changes: Any) -> None:
         """Claim a job of each task, and run them all to their end."""

@@ -82,6 +82,10 @@ class Cluster:
     def start(self) -> None:
         self._control("start", f"--log={self.directory}/log")
 
+    @property
+    def runs(self) -> bool:
+        return self._control("status", check=False) == 0
+
     def back_up(self) -> None:
         """Stop in order, copy the data, start again."""
         self._control("stop", "--mode=fast")
@@ -118,7 +122,7 @@ class Cluster:
     def _as_its_user(self, *words: str) -> None:
         subprocess.run([*unprivileged(self.programs / "pg_ctl"), *words], cwd="/", check=True)
 
-    def _control(self, verb: str, *words: str) -> None:
+    def _control(self, verb: str, *words: str, check: bool = True) -> int:
         program = self.programs / "pg_ctl"
         asked: list[str | Path] = [
             program,
@@ -128,17 +132,19 @@ class Cluster:
             f"--pgdata={self.directory}/data",
             *words,
         ]
-        subprocess.run(
+        return subprocess.run(
             [*unprivileged(program), *asked],
             cwd="/",
-            check=True,
+            check=check,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-        )
+        ).returncode
 
 
 @contextmanager
-def running_cluster(programs: Path, *, durable: bool = False) -> Iterator[Cluster]:
+def running_cluster(
+    programs: Path, *, durable: bool = False, folder: Path | None = None
+) -> Iterator[Cluster]:
     """``durable``: commits wait for the disk, as they do in production. For measuring."""
     with subprocess.Popen(
         [
@@ -149,7 +155,7 @@ def running_cluster(programs: Path, *, durable: bool = False) -> Iterator[Cluste
             "sh",
             programs,
             "on" if durable else "off",
-            MEMORY if plenty() and not durable else DISK,
+            folder or (MEMORY if plenty() and not durable else DISK),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -53,6 +53,7 @@ class Proxy:
     network: Network = Network.PASS
     committing: bytes = b"commit\0"  # what a client says, in small letters, when it commits
     connected: int = 0  # how many connections there have ever been
+    lost: int = 0  # so many answers to a commit were lost
     another: asyncio.Condition = field(default_factory=asyncio.Condition)
     wires: list[Wire] = field(default_factory=list)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -72,6 +73,12 @@ class Proxy:
             listening.close()
             proxy.cut()
             await asyncio.gather(*proxy.tasks, return_exceptions=True)
+
+    @property
+    def url(self) -> str:
+        words = conninfo_to_dict(self.dsn)
+        place = f"postgresql://{words.pop('user')}@/{words.pop('dbname')}"
+        return f"{place}?{'&'.join(f'{name}={value}' for name, value in words.items())}"
 
     def cut(self) -> None:
         while self.wires:
@@ -128,6 +135,7 @@ class Proxy:
                 case Network.CUT:
                     break
                 case Network.LOSE_ANSWER_TO_COMMIT if wire.committing:
+                    self.lost += 1
                     break
                 case Network.LOSE_ANSWER_AND_CUT if wire.committing:
                     self.network = Network.CUT

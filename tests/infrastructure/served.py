@@ -61,7 +61,7 @@ def served(
     store: str | Path, *words: str, folder: Path | None = None, program: str = "duly"
 ) -> Iterator[Served]:
     command = [program, "web", *words, "--store", str(store), "--port", "0"]
-    with _started(command, folder, end=signal.SIGKILL) as found:
+    with started(command, folder, end=signal.SIGKILL) as found:
         yield found
 
 
@@ -69,12 +69,12 @@ def served(
 def running_shop(store: str, folder: Path) -> Iterator[Served]:
     """The demo at work, with its dashboard beside it."""
     command = ["duly", "up", "duly.demo", "--web", "--port", "0", "--migrate"]
-    with _started(command, folder, end=signal.SIGTERM, DULY_STORE_OF_COMMAND=store) as found:
+    with started(command, folder, end=signal.SIGTERM, DULY_STORE_OF_COMMAND=store) as found:
         yield found
 
 
 @contextmanager
-def _started(
+def started(
     command: list[str], folder: Path | None, *, end: signal.Signals, **variables: str
 ) -> Iterator[Served]:
     environment = {**os.environ, "DULY_LAUNCH": LAUNCH, **variables}

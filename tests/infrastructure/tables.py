@@ -8,7 +8,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from duly.store.connect import database
+from duly.store.connect import connect
 from duly.store.migrate import migrate
 from tests.infrastructure.loops import finished
 
@@ -28,7 +28,7 @@ def _image() -> bytes:
 
 
 async def _make(path: Path) -> None:
-    tables = database(str(path))
+    tables = connect(str(path)).database
     await tables.open()
     await migrate(tables)
     await tables.close()

@@ -25,7 +25,7 @@ TESTS = Path(__file__).parents[1]
 QUICK = [
     TESTS / name
     for name in (
-        "declare",
+        "files",
         "flow",
         "model",
         "policy",

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from duly.clock import Timeout
 from duly.store.database import Ask, Operation, Row, Start
-from duly.store.postgres.faults import PASSING
+from duly.store.postgres.connections import PASSING
 from tests.interleaving.stage import Connection, Stage
 
 # It gives out operations, each a transaction, and gets back what they returned.

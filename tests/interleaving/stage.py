@@ -16,8 +16,7 @@ from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Operation, Row, Start, T
 from duly.store.migrate import migrate
 from duly.store.postgres.database import PostgresDatabase
-from duly.store.postgres.text import for_psycopg
-from duly.store.statements import statements
+from duly.store.statements import for_psycopg, statements
 
 Connection: TypeAlias = psycopg.AsyncConnection[Row]
 

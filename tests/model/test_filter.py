@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duly.errors import InvalidValue
-from duly.model.filter_language import Pattern
-from duly.model.job_filter import EVERYTHING, Filter, filter_of, parse_filter
+from duly.model.job_filter import EVERYTHING, Filter, Pattern, filter_of, parse_filter
 from duly.model.states import State
 
 HOURS = timedelta(hours=2)

@@ -12,11 +12,11 @@ from duly.model.limit import (
     LONGEST_PERIOD,
     MOST_AT_ONCE,
     SHORTEST_PERIOD,
-    Lane,
     Limit,
+    NamedLimit,
     Rate,
-    lanes_as_json,
-    lanes_from_json,
+    limits_as_json,
+    limits_from_json,
 )
 from duly.model.payload import decode, encode
 
@@ -24,7 +24,7 @@ rates = st.builds(
     Rate, st.integers(1, MOST_AT_ONCE), st.timedeltas(SHORTEST_PERIOD, LONGEST_PERIOD)
 )
 lanes = st.builds(
-    Lane,
+    NamedLimit,
     name=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1),
     template=st.just("crm:{customer}"),
     concurrency=st.none() | st.integers(1, MOST_AT_ONCE),
@@ -90,7 +90,7 @@ def test_a_limit_that_cannot_be_kept_is_refused(asked: dict[str, Any], refusal: 
 
 def test_a_limit_rendered_for_a_job_keeps_its_numbers() -> None:
     limit = Limit("crm:{customer}", concurrency=2, rate="5/s")
-    assert limit.rendered({"customer": 7}) == Lane(
+    assert limit.rendered({"customer": 7}) == NamedLimit(
         name="crm:7", template="crm:{customer}", concurrency=2, rate=Rate(5, timedelta(seconds=1))
     )
 
@@ -105,7 +105,7 @@ def test_a_name_that_cannot_be_stored_is_refused_rather_than_cut(value: str, ref
 
 def test_lanes_are_stored_with_their_numbers_and_a_period_in_microseconds() -> None:
     limits = Limit("crm", rate="5/s"), Limit("crm:{customer}", concurrency=1)
-    assert decode(lanes_as_json(tuple(limit.rendered({"customer": 7}) for limit in limits))) == [
+    assert decode(limits_as_json(tuple(limit.rendered({"customer": 7}) for limit in limits))) == [
         {
             "name": "crm",
             "template": "crm",
@@ -124,12 +124,12 @@ def test_lanes_are_stored_with_their_numbers_and_a_period_in_microseconds() -> N
 
 
 @given(st.lists(lanes, max_size=3).map(tuple))
-def test_lanes_are_read_as_they_were_stored(stored: tuple[Lane, ...]) -> None:
-    assert lanes_from_json(lanes_as_json(stored)) == stored
+def test_lanes_are_read_as_they_were_stored(stored: tuple[NamedLimit, ...]) -> None:
+    assert limits_from_json(limits_as_json(stored)) == stored
 
 
 def test_what_a_newer_version_stored_about_a_lane_is_passed_over() -> None:
-    [plain] = decode(lanes_as_json((Lane(name="crm", template="crm", concurrency=1),)))
-    assert lanes_from_json(encode([plain | {"burst": 7}])) == (
-        Lane(name="crm", template="crm", concurrency=1),
+    [plain] = decode(limits_as_json((NamedLimit(name="crm", template="crm", concurrency=1),)))
+    assert limits_from_json(encode([plain | {"burst": 7}])) == (
+        NamedLimit(name="crm", template="crm", concurrency=1),
     )

@@ -100,7 +100,7 @@ def test_active_is_what_is_neither_paused_nor_faulty(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("colour:red", "there is state, task, queue, owner, start, tag, text"),
+        ("colour:red", "there is state, task, queue, tenant, submitter, owner, start, tag, text"),
         ("stat:paused", "a filter has no key stat:; did you mean state:"),
         ("state:failed", 'no state of a schedule is called "failed"; there is active, paused'),
         ("state:pausd", "did you mean paused?"),

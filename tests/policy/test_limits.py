@@ -14,14 +14,14 @@ from duly.policy.limits import (
     PATIENCE,
     Admission,
     Candidate,
-    LaneUsage,
+    LimitUsage,
     believable,
     choose,
     enter,
+    free_places,
     looks_again,
     opens_at,
     pace,
-    room,
     why_full,
 )
 
@@ -43,11 +43,11 @@ def length(rate: Rate) -> int:
 
 def let_in(rate: Rate, asks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """When how many entered, of those who asked after so many microseconds."""
-    flow, now, entered = LaneUsage(rate=rate), NOW, []
+    usage, now, entered = LimitUsage(rate=rate), NOW, []
     for wait, count in asks:
         now += wait
-        taken = min(count, room(flow, now))
-        flow = enter(flow, taken, now)
+        taken = min(count, free_places(usage, now))
+        usage = enter(usage, taken, now)
         entered.append((now, taken))
     return entered
 
@@ -95,7 +95,7 @@ def test_of_a_rate_so_many_come_together_as_fall_into_a_moment(rate: Rate) -> No
     interval, burst = pace(rate)
     assert 1 <= burst <= rate.count
     assert interval >= 1
-    assert room(LaneUsage(rate=rate), NOW) == burst
+    assert free_places(LimitUsage(rate=rate), NOW) == burst
 
 
 @pytest.mark.parametrize(
@@ -116,45 +116,45 @@ def test_the_pace_of_a_rate(rate: str, interval: int, burst: int) -> None:
 
 @given(st.data(), rates)
 def test_a_rate_opens_exactly_when_it_says(data: st.DataObject, rate: Rate) -> None:
-    flow, now = LaneUsage(rate=rate), NOW
+    usage, now = LimitUsage(rate=rate), NOW
     for wait, count in data.draw(asks(rate)):
         now += wait
-        flow = enter(flow, min(count, room(flow, now)), now)
-        opening = opens_at(flow)
+        usage = enter(usage, min(count, free_places(usage, now)), now)
+        opening = opens_at(usage)
         assert opening is not None
-        if room(flow, now) == 0:
-            assert room(flow, opening) >= 1
-            assert room(flow, opening - 1) == 0
+        if free_places(usage, now) == 0:
+            assert free_places(usage, opening) >= 1
+            assert free_places(usage, opening - 1) == 0
 
 
 @given(rates, rates, st.integers(0, 10**9))
 def test_another_rate_counts_after_one_of_its_own_periods(
     before: Rate, rate: Rate, wait: int
 ) -> None:
-    flow = enter(LaneUsage(rate=before), pace(before).burst, NOW)
+    usage = enter(LimitUsage(rate=before), pace(before).burst, NOW)
     now = NOW + wait
-    changed = believable(LaneUsage(rate=rate, arrival=flow.arrival), now)
-    assert room(changed, now + length(rate) + pace(rate).interval) >= 1
+    changed = believable(LimitUsage(rate=rate, arrival=usage.arrival), now)
+    assert free_places(changed, now + length(rate) + pace(rate).interval) >= 1
     assert believable(changed, now) == changed
 
 
 @given(st.data(), rates)
 def test_what_a_rate_led_to_is_believed(data: st.DataObject, rate: Rate) -> None:
-    flow, now = LaneUsage(rate=rate), NOW
+    usage, now = LimitUsage(rate=rate), NOW
     for wait, count in data.draw(asks(rate)):
         now += wait
-        flow = enter(flow, min(count, room(flow, now)), now)
-        assert believable(flow, now) == flow
+        usage = enter(usage, min(count, free_places(usage, now)), now)
+        assert believable(usage, now) == usage
 
 
 def test_a_clock_that_ran_ahead_closes_a_rate_for_no_longer_than_a_pace() -> None:
-    flow = enter(LaneUsage(rate=Rate.parse("1/s")), 1, NOW + 10**12)
-    assert opens_at(believable(flow, NOW)) == NOW + 1_000_000
+    usage = enter(LimitUsage(rate=Rate.parse("1/s")), 1, NOW + 10**12)
+    assert opens_at(believable(usage, NOW)) == NOW + 1_000_000
 
 
 LANES = ("a", "b", "c")
-flows = st.builds(
-    LaneUsage,
+usages = st.builds(
+    LimitUsage,
     concurrency=st.none() | st.integers(1, 4),
     rate=st.none() | st.sampled_from([Rate.parse("1/s"), Rate.parse("200/s")]),
     held=st.integers(0, 5),
@@ -174,33 +174,33 @@ def crowds(draw: st.DrawFn) -> list[Candidate]:
             max_size=20,
         )
     )
-    return [Candidate(n, lanes, needs, rank=n) for n, (lanes, needs) in enumerate(made)]
+    return [Candidate(n, limits, needs, rank=n) for n, (limits, needs) in enumerate(made)]
 
 
 choosing = given(
     crowds(),
-    st.fixed_dictionaries(dict.fromkeys(LANES, flows)),
+    st.fixed_dictionaries(dict.fromkeys(LANES, usages)),
     st.dictionaries(st.sampled_from(["gpu", "memory"]), st.integers(0, 4)),
     st.integers(1, 10),
 )
 
 
 def chosen(
-    crowd: Sequence[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
+    crowd: Sequence[Candidate], limits: dict[str, LimitUsage], free: dict[str, int], limit: int
 ) -> Admission:
-    return choose(crowd, lanes, free=free, limit=limit, now=NOW)
+    return choose(crowd, limits, free=free, limit=limit, now=NOW)
 
 
 @choosing
 def test_no_limit_and_no_resource_is_exceeded(
-    crowd: list[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
+    crowd: list[Candidate], limits: dict[str, LimitUsage], free: dict[str, int], limit: int
 ) -> None:
-    choice = chosen(crowd, lanes, free, limit)
+    choice = chosen(crowd, limits, free, limit)
     assert len(choice.chosen) <= limit
-    entered = Counter(lane for one in choice.chosen for lane in one.lanes)
+    entered = Counter(name for one in choice.chosen for name in one.limits)
     for name, count in entered.items():
-        assert count <= room(lanes[name], NOW)
-        assert choice.flows[name] == enter(lanes[name], count, NOW)
+        assert count <= free_places(limits[name], NOW)
+        assert choice.usages[name] == enter(limits[name], count, NOW)
     taken: Counter[str] = Counter()
     for one in choice.chosen:
         taken.update(one.needs)
@@ -210,50 +210,52 @@ def test_no_limit_and_no_resource_is_exceeded(
 
 @choosing
 def test_all_are_taken_for_whom_there_is_room(
-    crowd: list[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
+    crowd: list[Candidate], limits: dict[str, LimitUsage], free: dict[str, int], limit: int
 ) -> None:
-    choice = chosen(crowd, lanes, free, limit)
+    choice = chosen(crowd, limits, free, limit)
     if len(choice.chosen) == limit:
         return
     for one in crowd:
         lacks = any(choice.free.get(name, 0) < amount for name, amount in one.needs.items())
-        shut = any(room(choice.flows[lane], NOW) == 0 for lane in one.lanes)
+        shut = any(free_places(choice.usages[name], NOW) == 0 for name in one.limits)
         late = any(
-            (line := lanes[lane].line) is not None and (one.rank, one.id) > line
-            for lane in one.lanes
+            (line := limits[name].line) is not None and (one.rank, one.id) > line
+            for name in one.limits
         )
         assert one in choice.chosen or lacks or shut or late
         if one.id in choice.full:
             assert one not in choice.chosen
-            assert choice.full[one.id] in one.lanes
+            assert choice.full[one.id] in one.limits
 
 
 @choosing
 def test_those_who_want_the_same_go_in_order(
-    crowd: list[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
+    crowd: list[Candidate], limits: dict[str, LimitUsage], free: dict[str, int], limit: int
 ) -> None:
-    choice = chosen(crowd, lanes, free, limit)
+    choice = chosen(crowd, limits, free, limit)
     assert choice.chosen == [one for one in crowd if one in choice.chosen]
     for one in choice.chosen:
         earlier = [other for other in crowd if other.id < one.id]
-        same = [other for other in earlier if (other.lanes, other.needs) == (one.lanes, one.needs)]
+        same = [
+            other for other in earlier if (other.limits, other.needs) == (one.limits, one.needs)
+        ]
         assert all(other in choice.chosen for other in same)
-        for lane in one.lanes:
-            line = lanes[lane].line
+        for name in one.limits:
+            line = limits[name].line
             assert line is None or (one.rank, one.id) <= line
 
 
 @choosing
 def test_whoever_is_not_chosen_is_said_to_have_left_places_free(
-    crowd: list[Candidate], lanes: dict[str, LaneUsage], free: dict[str, int], limit: int
+    crowd: list[Candidate], limits: dict[str, LimitUsage], free: dict[str, int], limit: int
 ) -> None:
-    choice = chosen(crowd, lanes, free, limit)
-    assert {lane for one in crowd if one.id in choice.full for lane in one.lanes} <= choice.passed
+    choice = chosen(crowd, limits, free, limit)
+    assert {name for one in crowd if one.id in choice.full for name in one.limits} <= choice.passed
 
 
 def test_who_lacks_a_resource_hides_nobody_and_waits_nowhere() -> None:
     crowd = [Candidate(1, ("a",), {"gpu": 2}), Candidate(2, ("a",))]
-    choice = choose(crowd, {"a": LaneUsage(1)}, free={"gpu": 1}, limit=5, now=NOW)
+    choice = choose(crowd, {"a": LimitUsage(1)}, free={"gpu": 1}, limit=5, now=NOW)
     assert [one.id for one in choice.chosen] == [2]
     assert choice.full == {}
 
@@ -261,41 +263,41 @@ def test_who_lacks_a_resource_hides_nobody_and_waits_nowhere() -> None:
 def test_who_finds_one_limit_full_takes_no_place_at_the_other() -> None:
     crowd = [Candidate(1, ("a", "b")), Candidate(2, ("b",))]
     choice = choose(
-        crowd, {"a": LaneUsage(1, held=1), "b": LaneUsage(1)}, free={}, limit=5, now=NOW
+        crowd, {"a": LimitUsage(1, held=1), "b": LimitUsage(1)}, free={}, limit=5, now=NOW
     )
     assert [one.id for one in choice.chosen] == [2]
     assert choice.full == {1: "a"}
 
 
 @pytest.mark.parametrize(
-    ("flow", "wanted"),
+    ("usage", "wanted"),
     [
-        (LaneUsage(2, held=2), None),
-        (LaneUsage(2, held=3, rate=Rate.parse("1/s")), None),
-        (LaneUsage(2, held=1), NOW + PATIENCE // MICROSECOND),
-        (LaneUsage(rate=Rate.parse("1/h"), arrival=NOW + 700), NOW + 700),
-        (LaneUsage(rate=Rate.parse("10/s")), NOW + 100_000),
-        (LaneUsage(rate=Rate.parse("1/h")), NOW + PATIENCE // MICROSECOND),
+        (LimitUsage(2, held=2), None),
+        (LimitUsage(2, held=3, rate=Rate.parse("1/s")), None),
+        (LimitUsage(2, held=1), NOW + PATIENCE // MICROSECOND),
+        (LimitUsage(rate=Rate.parse("1/h"), arrival=NOW + 700), NOW + 700),
+        (LimitUsage(rate=Rate.parse("10/s")), NOW + 100_000),
+        (LimitUsage(rate=Rate.parse("1/h")), NOW + PATIENCE // MICROSECOND),
     ],
     ids=["full", "over-full", "room", "shut", "opens soon", "opens late"],
 )
 def test_somebody_looks_at_a_lane_again_unless_somebody_will_leave_it(
-    flow: LaneUsage, wanted: int | None
+    usage: LimitUsage, wanted: int | None
 ) -> None:
-    assert looks_again(flow, NOW) == wanted
+    assert looks_again(usage, NOW) == wanted
 
 
 @pytest.mark.parametrize(
-    ("flow", "sentence"),
+    ("usage", "sentence"),
     [
-        (LaneUsage(1, held=1), 'limit "crm" is full: 1 of 1 runs'),
-        (LaneUsage(1, held=3), 'limit "crm" is full: 3 of 1 run'),
+        (LimitUsage(1, held=1), 'limit "crm" is full: 1 of 1 runs'),
+        (LimitUsage(1, held=3), 'limit "crm" is full: 3 of 1 run'),
         (
-            LaneUsage(rate=Rate.parse("5/s"), arrival=NOW + 10**6),
+            LimitUsage(rate=Rate.parse("5/s"), arrival=NOW + 10**6),
             'limit "crm" has a rate of 5/s: the next job has to wait',
         ),
-        (LaneUsage(2, held=1), 'limit "crm": other jobs come first'),
+        (LimitUsage(2, held=1), 'limit "crm": other jobs come first'),
     ],
 )
-def test_why_a_job_waits(flow: LaneUsage, sentence: str) -> None:
-    assert why_full("crm", flow, NOW) == sentence
+def test_why_a_job_waits(usage: LimitUsage, sentence: str) -> None:
+    assert why_full("crm", usage, NOW) == sentence

@@ -8,7 +8,7 @@ import pytest
 
 from duly.model.event import StoredEvent
 from duly.model.fire import Cause
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit
 from duly.model.payload import encode
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.policy.reaction import SkipEvent, StartJob, Withdrawal, is_meant, last_words, reaction
@@ -82,7 +82,7 @@ def test_fields_become_arguments_of_the_names_that_were_said() -> None:
 
 
 def test_a_title_and_limits_are_named_by_the_event() -> None:
-    lane = Lane(name="doc:{doc}", template="doc:{doc}", concurrency=1)
+    lane = NamedLimit(name="doc:{doc}", template="doc:{doc}", concurrency=1)
     asked = schedule(args=encode({"doc": {"$event": "doc"}}), title="index {doc}", limits=(lane,))
     call = start(reaction(event(doc=3), asked, NOW)).call
     assert (call.title, call.limits) == ("index 3", (replace(lane, name="doc:3"),))
@@ -123,7 +123,7 @@ def test_a_title_and_limits_are_named_by_the_event() -> None:
             {"due": "9999-12-31T23:59:59+00:00"},
             "from 1970 to 2199",
         ),
-        ({"limits": (Lane(name="{x}", template="{x}", concurrency=1),)}, {}, "no argument"),
+        ({"limits": (NamedLimit(name="{x}", template="{x}", concurrency=1),)}, {}, "no argument"),
     ],
 )
 def test_what_lacks_something_is_refused_with_a_sentence(

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from duly.model.flow import FlowPlan, StepPlan
 from duly.model.job import JobRequest
 from duly.model.outcome import (
+    HandedOff,
     Late,
     Lost,
     Mismatched,
     Opened,
     Outcome,
+    Postponed,
     Raised,
     Returned,
     Stopped,
@@ -257,6 +259,7 @@ outcomes = (
     unhappy
     | st.builds(Stopped, st.text())
     | st.builds(Mismatched, st.text(), st.text())
+    | st.builds(Postponed, st.text(), lengths)
     | st.sampled_from([Succeeded(), Succeeded(Json("{}")), Late(), Returned()])
 )
 jobs = st.builds(Try, attempt=st.integers(1, 40), crashes=st.integers(0, POISON - 1), retry=retries)
@@ -302,7 +305,25 @@ def test_a_flow_that_is_opened_runs_on_and_its_crashes_are_forgotten() -> None:
     assert (found.move, found.state, found.crashes) == (Move.OPEN, State.RUNNING, 0)
 
 
+def test_a_handed_off_job_runs_on_without_a_worker_and_keeps_its_crashes() -> None:
+    found = verdict(Try(attempt=3, crashes=2), HandedOff("main (celery)", timedelta(hours=1)))
+    assert (found.move, found.state, found.crashes) == (Move.HAND_OFF, State.RUNNING, 2)
+    assert (found.waits, found.waits_for) == ("outcome", "main (celery)")
+    assert found.within == timedelta(hours=1)
+    assert found.reason == "handed to main (celery), no outcome yet"
+
+
+def test_a_postponed_job_is_tried_later_with_all_its_attempts() -> None:
+    found = verdict(
+        Try(attempt=3, retry=Retry(attempts=3)), Postponed("Redis is down", TEN_MINUTES)
+    )
+    assert (found.move, found.state, found.counts) == (Move.POSTPONE, State.SCHEDULED, False)
+    assert found.ready_at == NOW + TEN_MINUTES
+    assert found.reason == "Redis is down; next try in 10m"
+
+
 def test_every_outcome_is_among_those_tried_here() -> None:
     assert set(get_args(Outcome)) == {
         Succeeded, Raised, TimedOut, Stopped, Lost, Late, Returned, Mismatched, Opened,
+        HandedOff, Postponed,
     }  # fmt: skip

@@ -156,7 +156,7 @@ def test_a_step_that_asks_says_what_until_when_and_how_it_is_answered() -> None:
         "job 5003 (payment) was due 01:00 UTC and waits for the event order.paid about A 7, "
         "until 01:07 (in 2 min)."
     )
-    assert answer.evidence == ("step 2 (payment) of flow 4711 etl",)
+    assert (answer.lineage, answer.evidence) == (lineage, ())
     assert answer.commands[0].line == "duly events emit order.paid --key 'A 7'"
 
 

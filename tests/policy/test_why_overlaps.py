@@ -6,7 +6,7 @@ from typing import Any
 
 from duly.model.fire import Cause, Outcome
 from duly.model.job import Attempt, StoredJob
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.policy.why import JobEvidence

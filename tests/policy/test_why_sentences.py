@@ -8,9 +8,8 @@ import pytest
 
 from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Attempt, StoredJob
-from duly.model.limit import Rate
-from duly.model.queue import Queue
-from duly.model.schedule import Pause, StoredSchedule
+from duly.model.limit import LimitInfo, Queue, Rate
+from duly.model.schedule import Pause, ScheduleChange, StoredSchedule
 from duly.model.states import State
 from duly.model.terms import Terms
 from duly.model.worker import Profile, WorkerInfo
@@ -20,9 +19,7 @@ from duly.policy.why import (
     AskedTime,
     Explanation,
     JobEvidence,
-    LaneEvidence,
     MomentEvidence,
-    ScheduleChange,
     SuggestedCommand,
     explain_absence,
     explain_job,
@@ -166,11 +163,13 @@ def test_who_knows_the_task_and_who_listens_must_be_the_same_worker() -> None:
 
 def test_a_job_at_a_limit_says_how_it_stands_there() -> None:
     waiting = job(State.BLOCKED, waits="limit", waits_for="crm", reason="as it was then")
-    lane = LaneEvidence(name="crm", concurrency=2, rate=Rate.parse("5/s"), running=1, waiting=4)
-    assert of_job(waiting, lane=lane).endswith(
+    limit = LimitInfo(
+        name="crm", template="", concurrency=2, rate=Rate.parse("5/s"), running=1, waiting=4
+    )
+    assert of_job(waiting, limit=limit).endswith(
         'and waits: limit "crm" has a rate of 5/s, 4 jobs wait there.'
     )
-    assert of_job(waiting, lane=replace(lane, running=2)).endswith(
+    assert of_job(waiting, limit=replace(limit, running=2)).endswith(
         'and waits: limit "crm" is full: 2 of 2 run, 4 jobs wait there.'
     )
     assert of_job(waiting).endswith("and waits: as it was then.")
@@ -211,7 +210,7 @@ def test_a_running_job_without_a_worker_will_be_run_again() -> None:
     running = job(State.RUNNING, claimed_at=DUE, attempt=1, worker=3)
     answer = explain_job(JobEvidence(job=running, now=NOW, living=[worker()]))
     assert answer.sentence.endswith("attempt 1 of 3, on worker 3.")
-    again = "its worker is gone: the job will be taken back and run again"
+    again = "its worker is gone: the job will be reclaimed and run again"
     assert answer.evidence == (again,)
     alone = explain_job(JobEvidence(job=running, now=NOW))
     assert alone.evidence == (f"{again} by the next worker: none is running",)
@@ -227,7 +226,7 @@ def test_a_job_whose_workers_process_is_gone_need_not_wait_for_its_lease_to_say_
         "on web-1, which is gone."
     )
     assert answer.evidence == (
-        "the process of web-1 is gone; its lease ends in 11 s: the job will be taken back and run "
+        "the process of web-1 is gone; its lease ends in 11 s: the job will be reclaimed and run "
         "again by the next worker: none is running",
     )
     assert [command.line for command in answer.commands] == ["duly jobs logs 7 -f", "duly up"]
@@ -288,6 +287,26 @@ def test_a_retry_says_which_attempt_came_before() -> None:
         "job 7 (work) was due 01:00 UTC and is tried again 05:03 (in 3 min): "
         "attempt 2 of 5 ended with TimedOut: ran longer than 1m."
     )
+    answer = explain_job(JobEvidence(job=waiting, now=NOW, attempts=[tried]))
+    line = "attempt 2, 04:59 to 05:00: TimedOut: ran longer than 1m"
+    assert (answer.evidence, answer.attempts) == ((), (line,))  # a page lists attempts elsewhere
+    assert str(answer).splitlines()[1] == f"  {line}"
+
+
+def test_a_job_that_could_not_be_handed_over_says_why_it_waits() -> None:
+    down = "main (celery) cannot be reached: OperationalError: Connection refused."
+    waiting = job(State.SCHEDULED, ready_at=NOW + 3 * MINUTE, reason=down)
+    assert of_job(waiting) == (
+        "job 7 (work) was due 01:00 UTC and is to start 05:03 (in 3 min): "
+        "main (celery) cannot be reached: OperationalError: Connection refused."
+    )
+
+
+def test_a_job_whose_outcome_was_reported_is_not_said_to_have_a_worker() -> None:
+    ended = job(State.SUCCEEDED, claimed_at=DUE, ended_at=DUE + MINUTE)
+    assert explain_job(JobEvidence(job=ended, now=NOW)).evidence == ("job 7",)
+    by_worker = replace(ended, worker=3)
+    assert explain_job(JobEvidence(job=by_worker, now=NOW)).evidence == ("job 7 on worker 3",)
 
 
 # Moments that the ledger knows.

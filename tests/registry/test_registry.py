@@ -6,13 +6,15 @@ from uuid import UUID
 
 import pytest
 
+from duly.clock import now
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.model.job import JobRequest
-from duly.model.limit import Lane, Limit, Rate
+from duly.model.limit import Limit, NamedLimit, Rate
 from duly.model.terms import Callback, Terms
 from duly.policy.retry import NEVER, Retry
 from duly.registry.definition import Definition, define
 from duly.registry.registry import Registry
+from duly.rules import parse
 
 
 def send(to: str, amount: int = 1) -> None: ...
@@ -131,8 +133,8 @@ def test_a_call_carries_the_choices_of_its_task() -> None:
     assert call.needs == {"gpu": 1}
     assert call.terms == Terms(timeout=timedelta(minutes=10), keep_result=timedelta(days=1))
     assert call.limits == (
-        Lane(name="crm", template="crm", rate=Rate(50, timedelta(seconds=1))),
-        Lane(name="crm:ada", template="crm:{to}", concurrency=1),
+        NamedLimit(name="crm", template="crm", rate=Rate(50, timedelta(seconds=1))),
+        NamedLimit(name="crm:ada", template="crm:{to}", concurrency=1),
     )
 
 
@@ -267,3 +269,30 @@ def test_a_callback_takes_the_number_of_a_job(function: Any) -> None:  # noqa: A
 
 def test_a_result_that_nobody_wants_is_said_to_the_store() -> None:
     assert call_of(define(send, keep_result=None), "ada").terms.keep_result == timedelta()
+
+
+def test_a_rule_as_the_start_means_its_next_moment() -> None:
+    for rule in ("22:00 Europe/Berlin", parse("0 22 * * * Europe/Berlin")):
+        found = call_of(define(send), "ada", run_after=rule).run_after
+        assert isinstance(found, datetime)
+        assert found in (parse("22:00 Europe/Berlin").between(now(), now() + timedelta(days=2), 1))
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ("2020-01-01 00:00 UTC", "has no moment to come"),
+        ("spaced 10m", "has no moments of its own"),
+        ("on doc.changed", "has no moments of its own"),
+        ("22:00", 'run_after="22:00" names an hour, .*: write "22:00 Europe/Berlin"$'),
+        ("at noon", "run_after: "),
+    ],
+)
+def test_a_rule_without_a_next_moment_is_refused(rule: str, problem: str) -> None:
+    with pytest.raises(InvalidValue, match=problem):
+        call_of(define(send), "ada", run_after=rule)
+
+
+def test_a_start_in_the_past_as_text_is_that_moment() -> None:
+    found = call_of(define(send), "ada", run_after="2020-01-01T00:00:00Z").run_after
+    assert found == datetime(2020, 1, 1, tzinfo=UTC)

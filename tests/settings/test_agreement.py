@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 import duly
+from duly.engine.worker import MOST_SLOTS, WorkerOptions
 from duly.errors import InvalidValue
-from duly.runtime.workers import MOST_SLOTS, WorkerOptions
+from duly.runtime.workers import worker_options
 from duly.settings import Settings, load
 from duly.store.connect import connect
-from duly.store.values import Retention
+from duly.store.maintenance import Retention
 
 SOURCE = Path(duly.__file__).parent
 VARIABLE = re.compile(r"\bDULY_[A-Z_]+\b")
@@ -45,7 +46,7 @@ def test_a_lease_is_what_a_worker_takes(tmp_path: Path, length: str) -> None:
     seconds = {"1.999s": 1.999, "2s": 2, "10m": 600, "601s": 601}[length]
     asked = timedelta(seconds=seconds)
     assert _is_taken(lambda: load({"lease": length}, {}, tmp_path)) == _is_taken(
-        lambda: WorkerOptions(lease=asked)
+        lambda: worker_options(dedicated=False, lease=asked)
     )
 
 

@@ -67,7 +67,7 @@ def test_the_examples_of_the_page_are_read(tmp_path: Path) -> None:
     first, second = (loaded(tmp_path, text).alerts for text in examples)
     assert first is not None
     assert second is not None
-    assert [one.way for one in first.to] == ["webhook", "email"]
+    assert [one.way for one in first.to] == ["webhook", "email", "apprise"]
     assert (second.ping, list(second.pings)) == ("${WATCH_URL}", ["nightly"])
 
 
@@ -90,7 +90,8 @@ def test_in_the_environment_it_is_json(tmp_path: Path) -> None:
         ("[alerts]\nlate_after = 5", "alerts.late_after"),
         ("alerts = 3", "a table"),
         ("[alerts]\nto = 3", "write [[alerts.to]]"),
-        ("[[alerts.to]]\nname = 'x'", "number 1: give either webhook"),
+        ("[[alerts.to]]\nname = 'x'", "number 1: give one of webhook"),
+        ("[[alerts.to]]\napprise = 'json://h'\nsign = 'X'", "sign is not for apprise"),
         ("[[alerts.to]]\nwebhook = 'hooks.example.com'", "begins with https://"),
         ("[[alerts.to]]\nwebhook = 'https://a.example'\nsmtp = 'smtp://x'", "smtp is not for"),
         ("[[alerts.to]]\nemail = ['a@example.com']\nfrom = 'b@example.com'", "needs smtp"),

@@ -70,8 +70,8 @@ VARIABLES = {
     },
     "DULY_PORT": {"65536": "=65536: a whole number from 0 to 65535"},
     "DULY_ALLOW": {
-        "shel": '=shel: "shel" is none: there are shell, http; did you mean shell?',
-        "all": '=all: "all" is none: there are shell, http',
+        "shel": '=shel: "shel" is none: there are shell, http, send; did you mean shell?',
+        "all": '=all: "all" is none: there are shell, http, send',
     },
     "DULY_ALLOW_NETWORKS": {
         "intranet": '=intranet: "intranet" is no network, as 10.0.0.0/8 is one',
@@ -112,8 +112,8 @@ WRITTEN = {
     "host = 1": 'host = 1: a name or an address of this machine, as "127.0.0.1" or "::1"',
     'port = "80"': 'port = "80": a whole number from 0 to 65535',
     'allow = "shell"': 'allow = "shell": several names, as ["shell"]',
-    'allow = ["Shell"]': 'allow = ["Shell"]: "Shell" is none: there are shell, http; did you mean '
-    "shell?",
+    'allow = ["Shell"]': 'allow = ["Shell"]: "Shell" is none: there are shell, http, send; did you '
+    "mean shell?",
     "keep_fires = 2027-01-01": 'keep_fires = "2027-01-01": a length of time, as "90s", "5m" or '
     '"2d"',
     "log_level = 3": "log_level = 3: one of debug, info, warning, error",

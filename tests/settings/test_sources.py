@@ -9,6 +9,7 @@ import pytest
 from duly.settings import Settings, load
 from duly.settings.alerts import AlertSettings
 from duly.settings.settings import keys
+from duly.settings.targets import TargetSettings
 
 HERE = "{here}"  # where the command is called, and the file is
 
@@ -162,7 +163,19 @@ EXAMPLES = {
         (AlertSettings(name="one"), AlertSettings(name="two"), AlertSettings(name="three")),
         None,
     ),
+    "targets": Example(
+        '{"one": {"kind": "redis", "url": "redis://one"}}',
+        '{"two": {"kind": "celery", "app": "shop:app"}}',
+        '{ three = { kind = "rq", url = "redis://three", queue = "mail" } }',
+        (
+            (TargetSettings(name="one", kind="redis", url="redis://one", reports=False),),
+            (TargetSettings(name="two", kind="celery", app="shop:app"),),
+            (TargetSettings(name="three", kind="rq", url="redis://three", queue="mail"),),
+        ),
+        (),
+    ),
     "log_level": Example("debug", "WARNING", '"error"', ("debug", "warning", "error"), "info"),
+    "log_format": Example("json", "JSON", '"json"', ("json", "json", "json"), "text"),
     "verbose": Example("on", "1", "true", (True, True, True), False),
 }
 

@@ -28,8 +28,8 @@ from tests.simulation.callbacks import Callbacks
 from tests.simulation.counts import Asked, Counts
 from tests.simulation.events import Events
 from tests.simulation.flows import Flows
-from tests.simulation.lanes import Lanes
 from tests.simulation.ledger import Ledger
+from tests.simulation.limits import Lanes
 from tests.simulation.watch import (
     EndRow,
     FireRow,
@@ -86,7 +86,7 @@ class Checkers:
         self.jobs: dict[int, Known] = {}
         self.counts = Counts(sometimes)
         self.ledger = Ledger(sometimes, violated)
-        self.lanes = Lanes(sometimes, violated)
+        self.limits = Lanes(sometimes, violated)
         self.flows = Flows(sometimes, violated)
         self._callbacks = Callbacks(sometimes, violated)
         self.events = Events(self.ledger)
@@ -110,10 +110,10 @@ class Checkers:
             "duly_worker": self._lease,
             "duly_job_key": self._key,
             "duly_signal": self._signal,
-            "duly_lane": self.lanes.lane,
-            "duly_holding": self.lanes.holding,
-            "duly_lane_rule": self.lanes.rule,
-            "duly_queue": self.lanes.queue,
+            "duly_lane": self.limits.lane,
+            "duly_holding": self.limits.holding,
+            "duly_lane_rule": self.limits.rule,
+            "duly_queue": self.limits.queue,
             "duly_flow": self.flows.flow,
             "duly_step": self.flows.step,
             "duly_part": self.flows.part,
@@ -130,7 +130,7 @@ class Checkers:
         self._shown = _shown(transaction.asked)
         for table, before, after in transaction.changes:
             self._see(table, before, after)
-        self.lanes.judge(transaction.now)
+        self.limits.judge(transaction.now)
         self._callbacks.judge()
         self.flows.judge()
         for schedule_id in self._touched:
@@ -174,7 +174,7 @@ class Checkers:
             self._gone(before)
         else:
             self._changed(before, after)
-        self.lanes.job(before, after)
+        self.limits.job(before, after)
 
     def _fire(self, before: FireRow | None, after: FireRow | None) -> None:
         if after is not None:

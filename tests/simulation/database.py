@@ -34,6 +34,7 @@ class SimulatedDatabase:
     """The database as one host sees it."""
 
     dialect: Dialect = SQLITE
+    is_listening = False
 
     def __init__(self, world: World, host: Host) -> None:
         self._world = world

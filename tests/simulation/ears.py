@@ -3,7 +3,7 @@
 from duly.errors import StoreUnavailable
 from duly.events import (
     ClockDistrusted,
-    Event,
+    EngineEvent,
     FencingFailed,
     JobStuck,
     ScheduleFaulted,
@@ -18,7 +18,7 @@ from duly.events import (
 from tests.simulation.world import Host, World
 
 # What is only counted.
-COUNTED: dict[type[Event], str] = {
+COUNTED: dict[type[EngineEvent], str] = {
     ClockDistrusted: "clock distrusted",
     JobStuck: "job stuck",
     ServiceRestarted: "tick stalled",
@@ -34,7 +34,7 @@ class Ears:
         self._world = world
         self._host = host
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: EngineEvent) -> None:
         world, host = self._world, self._host
         if not host.alive:
             return

@@ -92,5 +92,6 @@ class Storm:
         self._world.tell("database", "has its clock set", f"by {seconds:.3f} s")
         self._world.sometimes["clock jump"] += 1
         self._world.jumped_at = self._world.loop.time()
-        self._world.checkers.lanes.clock_set()
+        self._world.jumped_ahead += max(0.0, seconds)
+        self._world.checkers.limits.clock_set()
         self._world.clock.advance(timedelta(seconds=seconds))

@@ -19,9 +19,9 @@ from duly.engine.reaper import Reaper
 from duly.engine.runner import ALONE
 from duly.engine.scheduler import Scheduler
 from duly.engine.timekeeper import Caution, Timekeeper
-from duly.engine.worker import Setup, Worker
-from duly.store.nouns.work import WorkStore
+from duly.engine.worker import Worker, WorkerOptions
 from duly.store.store import SqlStore
+from duly.store.work import WorkStore
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.ears import Ears
 from tests.simulation.stage import Stage
@@ -141,10 +141,10 @@ class Node:
                 alone[ALONE] = Stage(world, host, journal, alone=True)
             return {"async": stage, "thread": stage, "process": stage, **alone}
 
-        setup = Setup(
+        options = WorkerOptions(
             name=host.name,
             queues=QUEUES,
-            slots=knobs.slots,
+            concurrency=knobs.slots,
             resources={RESOURCE: 2} if self._place == 0 else {},
             lease=knobs.lease_length,
             host=host.identity,
@@ -152,7 +152,7 @@ class Node:
         return Worker(
             store,
             REGISTRY,
-            setup,
+            options,
             executors=executors,
             dice=world.dice.random,
             on_stop=stops.ask,

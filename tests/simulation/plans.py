@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import TypedDict, get_args
 
 from duly.model.job import IfExists, JobRequest
-from duly.model.limit import Lane, Limit
+from duly.model.limit import Limit, NamedLimit
 from duly.model.payload import Json, encode
 from duly.model.policies import Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
@@ -166,7 +166,7 @@ def rolled_task(dice: random.Random) -> str:
 
 class Demands(TypedDict):
     tenant: str
-    limits: tuple[Lane, ...]
+    limits: tuple[NamedLimit, ...]
     needs: dict[str, int]
     terms: Terms
 

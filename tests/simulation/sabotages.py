@@ -6,9 +6,9 @@ from duly.engine.lease import Lease
 from duly.engine.timekeeper import Timekeeper
 from duly.flow.progress import Course, StepFacts
 from duly.model.flow import StepState
-from duly.store import limits, settling
+from duly.store import job_endings, limits
 from duly.store.database import Ask, Operation
-from duly.store.rows import HeldRow
+from duly.store.rows import LockedJob
 from tests.simulation import Sabotage
 
 
@@ -25,18 +25,26 @@ def in_any_state(statement: str) -> str:
     return statement.replace("state = 'ready' and ", "").replace("state || '' = 'ready'", "true")
 
 
+def free_the_next(statement: str) -> str:
+    """Unblock the first job that is blocked, whatever runs."""
+    first = "job.schedule_id = freed.id"
+    chosen = statement.replace(first, f"{first} and job.state = 'blocked'")
+    return chosen.replace("limit 1) is null", "limit 1) is null or true")
+
+
 def nothing(statement: str) -> str:
     return f"select * from ({statement}) where false"
 
 
-def leave_silently(jobs: Iterable[HeldRow]) -> Operation[list[str]]:
+def leave_silently(jobs: Iterable[LockedJob]) -> Operation[list[str]]:
     """Places are given back, and nobody is told."""
     yield Ask("drop_holdings", {"ids": [job.id for job in jobs]})
     return []
 
 
-def call_nobody(*_: object, **__: object) -> Operation[None]:
+def call_nobody(*_: object, **__: object) -> Operation[list[str]]:
     yield from ()
+    return []
 
 
 def told_by_the_first(self: Course, step: StepFacts, before: StepState) -> None:
@@ -95,14 +103,10 @@ SABOTAGES = {
     "the state from which a job may be claimed": Sabotage(
         statements=dict.fromkeys(("claim", "claim_held", "claim_of_tasks"), in_any_state)
     ),
-    "the wait for the job in front": Sabotage(
-        statements={
-            "free_blocked": instead("(job.state <> 'blocked' or job.waits is not null)", "false")
-        }
-    ),
+    "the wait for the job in front": Sabotage(statements={"free_blocked": free_the_next}),
     "the count of those who are in a limit": Sabotage(
         statements={
-            "look_into_lanes": instead(
+            "look_into_limits": instead(
                 "(select count(*) from duly_holding as holding where holding.lane = lane.name)", "0"
             )
         }
@@ -117,7 +121,7 @@ SABOTAGES = {
         code={(limits, "leave"): leave_silently}
     ),
     "the memory of a rate": Sabotage(
-        statements={"write_lanes": instead("arrival = one.arrival", "arrival = 0")}
+        statements={"write_limits": instead("arrival = one.arrival", "arrival = 0")}
     ),
-    "the one callback of an end": Sabotage(code={(settling, "call_back"): call_nobody}),
+    "the one callback of an end": Sabotage(code={(job_endings, "call_back"): call_nobody}),
 }

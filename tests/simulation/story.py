@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from duly.clock import sleep
+from duly.engine.timekeeper import ORDINARY
 from tests.simulation import liveness
 from tests.simulation.faults import Storm
 from tests.simulation.loop import Deadlock, TimeStandsStill
@@ -17,8 +18,8 @@ from tests.simulation.workload import Workload
 from tests.simulation.world import HONEST, Sabotage, World
 
 MINUTES = 2.0
-DISTRUST = 15  # seconds for which a clock that jumped is not believed
-LONGEST_AWAY = 60  # … by a node that could not look at it for so long
+LATEST_LOOK = 5  # seconds until a node looks at the clock again
+LONGEST_AWAY = 60  # … if it could not look at it for so long
 HEALED = 150  # … after which nothing is left that nobody does
 GLANCE = 5
 CLIENTS = 2
@@ -122,7 +123,9 @@ class Story:
         """Everything overdue is done soon, and everything else in the end."""
         world = self.world
         noticed = world.jumped_at + LONGEST_AWAY  # by whoever could not look at the clock before
-        distrusted = DISTRUST if world.loop.time() < noticed + DISTRUST else 0
+        # Several jumps ahead are one to whoever has looked before the first of them.
+        distrust = ORDINARY.wait(world.jumped_ahead) + LATEST_LOOK
+        distrusted = distrust if world.loop.time() < noticed + distrust else 0
         await sleep(world.knobs.takes_over + distrusted)
         for found in liveness.overdue(world):
             world.violated(f"after healing, {found}")

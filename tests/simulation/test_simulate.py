@@ -89,8 +89,8 @@ def test_the_guards_that_are_seen_soon_exist() -> None:
     [pytest.param(one, marks=[] if one in SEEN_SOON else [seldom]) for one in SABOTAGES],
 )
 def test_a_store_without_one_of_its_guards_breaks_a_promise(guard: str) -> None:
-    seeds = (telling.told()[guard], *range(telling.MOST))
-    assert any(telling.shows(guard, seed) for seed in seeds)
+    seeds = (telling.told()[guard].seed, *range(telling.MOST))
+    assert any(telling.shown(guard, seed) for seed in seeds)
 
 
 def test_a_guard_that_is_not_there_cannot_be_taken_away() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from duly.model.states import State
 from duly.model.worker import Profile, WorkerInfo
-from duly.store.nouns.work import WorkStore
-from duly.store.values import JobDone, Settled, Settlement, Turn, Wish
+from duly.store.values import ClaimRequest, FinishedAndClaimed, JobDone, Settled, Settlement
+from duly.store.work import WorkStore
 from tests.simulation.world import Host, World
 
 
@@ -34,8 +34,10 @@ class Witness:
         self._world.sometimes["unknown commit resolved"] += len(settled.before)
         return settled
 
-    async def turn(self, done: Sequence[JobDone], wish: Wish | None = None) -> Turn:
-        turn = await self._work.turn(done, wish)
+    async def finish_and_claim(
+        self, done: Sequence[JobDone], request: ClaimRequest | None = None
+    ) -> FinishedAndClaimed:
+        turn = await self._work.finish_and_claim(done, request)
         self._told({one.id: (one.fence, State.SUCCEEDED) for one in done}, turn.kept)
         return turn
 

@@ -17,9 +17,8 @@ from duly.clock import sleep
 from duly.errors import DulyError, StoreUnavailable
 from duly.model.event import Emitted, read_awaited
 from duly.model.job import JobRequest
-from duly.model.limit import Rate
+from duly.model.limit import Queue, Rate
 from duly.model.payload import encode
-from duly.model.queue import Queue
 from duly.model.schedule import Plan
 from duly.model.states import LIVE, State
 from duly.model.worker import Order

@@ -167,6 +167,7 @@ class World:
         self.outage_until = 0.0
         self.outages = 0  # how often every connection was lost
         self.jumped_at = float("-inf")  # the last time that the database's clock was set
+        self.jumped_ahead = 0.0  # seconds by which it was set forward, in all
         self.hosts: list[Host] = []
         self.sometimes: Counter[str] = Counter()
         self.wrong: list[str] = []

@@ -29,7 +29,7 @@ from sqlalchemy.ext.asyncio import (
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from duly.model.job import JobRequest
-from duly.store.foreign import Verb, Work, aenqueue_on, awrite_on, enqueue_on, write_on
+from duly.store.caller_connection import Verb, Work, aenqueue_on, awrite_on, enqueue_on, write_on
 from tests.store.django_program import serve
 from tests.store.homes import Home
 
@@ -307,6 +307,7 @@ SQLITE: dict[str, Calling] = {
     "sqlite3": sqlite3_connection,
     "SQLAlchemy Connection": sqlalchemy_connection("pysqlite"),
     "SQLAlchemy Session": sqlalchemy_session("pysqlite"),
+    "SQLAlchemy AsyncSession": sqlalchemy_async("aiosqlite", AsyncSession),
     "Django": django_connection,
 }
 
@@ -334,5 +335,8 @@ POSTGRES_ALONE: dict[str, Calling] = {
 SQLITE_ALONE: dict[str, Calling] = {
     "sqlite3": partial(sqlite3_connection, alone=True),
     "SQLAlchemy Connection": sqlalchemy_connection("pysqlite", **AUTOCOMMIT),
+    "SQLAlchemy AsyncConnection": sqlalchemy_async(
+        "aiosqlite", lambda made: made.connect(), **AUTOCOMMIT
+    ),
     "Django": partial(django_connection, alone=True),
 }

@@ -4,9 +4,10 @@ Slow steps are done once: a SQLite file is migrated and then copied; a PostgreSQ
 migrated, opened for a whole group of checks, and emptied between two of them.
 """
 
+import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from datetime import datetime
 from pathlib import Path
 
@@ -14,16 +15,20 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from duly.store.connect import database
+from duly.model.claimed import Claimed
+from duly.store.connect import connect
 from duly.store.database import Database
 from duly.store.migrate import migrate
 from duly.store.store import SqlStore, Store
 from duly.testing.clock import VirtualClock
 from tests.conformance import Make
+from tests.factories import call
 from tests.infrastructure.cluster import Cluster
 from tests.infrastructure.loops import finished
 from tests.infrastructure.postgres import GivenServer, at_database, drop
 from tests.infrastructure.tables import with_tables
+from tests.store.completing import Leave, by_awaiting, by_blocking, claimed
+from tests.store.postgres.notes import TABLE
 
 # Deleting is quicker than truncating where a table holds a few rows, but leaves its pages to be
 # looked through ever after. Days that were made stay; those that never had a row are passed over.
@@ -69,7 +74,7 @@ class ChosenClock:
 def sqlite_memory() -> Make:
     @asynccontextmanager
     async def make(clock: VirtualClock) -> AsyncIterator[Store]:
-        async with opened(database(":memory:", clock=clock)) as tables:
+        async with opened(connect(":memory:", clock=clock).database) as tables:
             await migrate(tables)
             yield SqlStore(tables)
 
@@ -81,7 +86,7 @@ def sqlite_file(tmp_path: Path) -> Make:
     @asynccontextmanager
     async def make(clock: VirtualClock) -> AsyncIterator[Store]:
         path = with_tables(tmp_path / f"{uuid.uuid4().hex}.db")
-        async with opened(database(str(path), clock=clock)) as tables:
+        async with opened(connect(str(path), clock=clock).database) as tables:
             yield SqlStore(tables)
 
     return make
@@ -115,7 +120,7 @@ def migrated_dsns(pg_cluster: Cluster | GivenServer) -> Iterator[tuple[str, str]
 
 
 async def migrated(url: str, *, features: bool = True) -> None:
-    async with opened(database(url, features=features)) as tables:
+    async with opened(connect(url, features=features).database) as tables:
         await migrate(tables)
 
 
@@ -130,7 +135,7 @@ async def reopened(dsn: str, *, features: bool) -> AsyncIterator[Make]:
         emptying.execute(EMPTY)
         yield SqlStore(tables)
 
-    tables = database(dsn, clock=chosen, features=features)
+    tables = connect(dsn, clock=chosen, features=features).database
     with psycopg.connect(dsn, autocommit=True) as emptying:
         async with opened(tables):
             yield make
@@ -143,3 +148,35 @@ async def opened(tables: Database) -> AsyncIterator[Database]:
         yield tables
     finally:
         await tables.close()
+
+
+@pytest.fixture(params=[by_awaiting, by_blocking])
+def leave(request: pytest.FixtureRequest) -> Leave:
+    """Run a block that writes a note and completes its job."""
+    chosen: Leave = request.param
+    return chosen
+
+
+@pytest.fixture
+def dsn(tmp_path: Path) -> str:
+    """An SQLite file with the table of notes."""
+    with closing(sqlite3.connect(tmp_path / "duly.db")) as file:
+        file.execute(TABLE)
+    return str(tmp_path / "duly.db")
+
+
+@pytest.fixture
+async def store(dsn: str, every_task_is_done: None) -> AsyncIterator[SqlStore]:
+    store = connect(dsn)
+    await store.open()
+    await migrate(store.database)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def job(store: SqlStore) -> Claimed:
+    await store.jobs.enqueue([call()])
+    return await claimed(store)

@@ -10,7 +10,7 @@ from django.db.utils import load_backend
 from psycopg.conninfo import conninfo_to_dict
 
 from duly.model.job import JobRequest
-from duly.store.foreign import Verb, Work, enqueue_on, write_on
+from duly.store.caller_connection import Verb, Work, enqueue_on, write_on
 
 
 def serve(orders: Connection) -> None:

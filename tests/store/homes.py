@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 from psycopg.sql import SQL, Composable, Identifier
 
-from duly.store.connect import database
+from duly.store.connect import connect
 from duly.store.migrate import migrate
 from tests.infrastructure.loops import finished
 from tests.infrastructure.postgres import at_database, drop
@@ -94,7 +94,7 @@ def at_sqlite(file: Path) -> Home:
 
 
 async def furnish(url: str) -> None:
-    made = database(url)
+    made = connect(url).database
     await made.open()
     await migrate(made)
     await made.close()

@@ -70,6 +70,8 @@ class Killed(Exception):
 class Mortal:
     """A database whose client dies at the ``last`` of its boundaries."""
 
+    is_listening = False
+
     def __init__(self, inside: Database, last: int) -> None:
         self.dialect: Dialect = inside.dialect
         self.passed = 0

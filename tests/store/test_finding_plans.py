@@ -38,7 +38,7 @@ BY_NUMBER = "INTEGER PRIMARY KEY"
 # its condition where several indexes serve, or nothing where any index does.
 MADE_FOR = {
     job_search.LIVING: ([BY_NUMBER], ""),
-    job_search.RUNNING: ([BY_NUMBER, "duly_job_running", "duly_job_flow"], "job_running"),
+    job_search.RUNNING: ([BY_NUMBER, "duly_job_running", "duly_job_unattended"], "job_running"),
     job_search.LIVING_OF_SCHEDULE: (["duly_job_schedule"], "Index Cond: (schedule_id"),
     job_search.HISTORY: (["duly_history_ended"], "_ended_at_idx"),
     job_search.HISTORY_OF_SCHEDULE: (["duly_history_schedule"], "_schedule_id_ended_at_idx"),

@@ -20,12 +20,12 @@ from duly.errors import WrongState
 from duly.instants import from_us
 from duly.model.policies import Missed
 from duly.policy.firing import decide
-from duly.store.connect import database
+from duly.store import connect as stores
+from duly.store.ledger import FiringResult
 from duly.store.migrate import migrate, migrations
 from duly.store.sqlite.connection import connect, split_script
 from duly.store.statements import statements
 from duly.store.store import SqlStore
-from duly.store.values import FiringResult
 from duly.testing.clock import VirtualClock
 from tests.factories import plan
 from tests.store.test_plans import (
@@ -182,7 +182,7 @@ async def house(
     on_postgres = request.param == "postgres"
     url = pg_dsn if on_postgres else str(tmp_path / "duly.db")
     clock = VirtualClock(from_us(NOW))
-    tables = database(url, clock=clock.now)
+    tables = stores.connect(url, clock=clock.now).database
     await tables.open()
     await migrate(tables)
     beside: Any = psycopg.connect(url, autocommit=True) if on_postgres else connect(url)

@@ -33,9 +33,9 @@ from tests.store.test_plans import (
     NOW,
     NUMBERS,
     POSTGRES,
+    REQUEST,
     SCHEDULE,
     SQLITE,
-    WISH,
     literal,
     sqlite,
 )
@@ -59,7 +59,7 @@ READY = [MINE + 1, MINE + 2]
 NEED = json.dumps({"gpu": 1})
 KINDS = json.dumps([{"task": "work", "kind": kind} for kind in ("", "+", NEED, f"+{NEED}")])
 
-TEN = {**WISH, "limit": 10, "tasks": ["work", "other"]}
+TEN = {**REQUEST, "limit": 10, "tasks": ["work", "other"]}
 FAIRLY = {
     **TEN, "queue": "fair", "kinds": KINDS, "tenants": ["", "one"], "share": 5, "each": 5,
 }  # fmt: skip
@@ -81,7 +81,9 @@ CALLS: dict[str, dict[str, object]] = {
     "claim": TEN,
     "claim_held": TEN,
     "claim_chosen": {**TEN, "ids": READY},
-    "turn": {**TEN, "ids": RUNNING, "fences": [1, 1, 1], "results": ["1"], "keeps": [1]},
+    "finish_and_claim": {
+        **TEN, "ids": RUNNING, "fences": [1, 1, 1], "results": ["1"], "keeps": [1],
+    },
     "claim_of_tasks": {**TEN, "queue": "shared", "among": ["work"], "share": 10, "held": 0},
     "ready_shelves": {"queues": ["default", "shared", "elsewhere"], "tasks": ["work"]},
     "kinds": TEN,
@@ -128,7 +130,9 @@ CALLS: dict[str, dict[str, object]] = {
     },
     "signals_for": {"worker": 1},
     "told_while_waiting": {"limit": 10},
-    "open_flows": {"rows": json.dumps([{"id": n, "reason": ""} for n in RUNNING])},
+    "detach_jobs": {
+        "rows": json.dumps([{"id": n, "reason": "", "crashes": 0} for n in RUNNING])
+    },
     "hold_flow_jobs": {"ids": [FLOWS + 1]},
     "no_deadline": {"flow": FLOWS + 1},
     "running_flows": {"ids": [FLOWS + 1]},
@@ -138,7 +142,7 @@ CALLS: dict[str, dict[str, object]] = {
     },
     "adopt_jobs": {"rows": json.dumps([{"id": n, "schedule_id": 1, "fire_id": 1} for n in READY])},
     "free_schedules": {"rows": json.dumps([{"id": 7, "next_at": NOW}])},
-    "hand_over": {
+    "add_fired_jobs": {
         "rows": json.dumps([
             {
                 "id": 999, "schedule_id": 7, "fire_id": 1, "state": "ready", "due_at": NOW,
@@ -146,11 +150,11 @@ CALLS: dict[str, dict[str, object]] = {
             }
         ])
     },
-    "hold_lanes": {"names": ["lane 3", "lane 4"]},
-    "look_into_lanes": {"names": ["lane 3", "lane 4"], "queue": "default", "tasks": ["work"]},
-    "write_lanes": {"rows": json.dumps([{"name": "lane 3", "arrival": 1}])},
+    "hold_limits": {"names": ["lane 3", "lane 4"]},
+    "look_into_limits": {"names": ["lane 3", "lane 4"], "queue": "default", "tasks": ["work"]},
+    "write_limits": {"rows": json.dumps([{"name": "lane 3", "arrival": 1}])},
     "set_opening": {"rows": json.dumps([{"name": "lane 3", "opens_at": NOW}])},
-    "opening_lanes": {"limit": 10},
+    "opening_limits": {"limit": 10},
     "any_unanswered": {},
     "compare_steps": {"ids": [AWAITING + 1, AWAITING + 2]},
     "compare_events": {"ids": [7, 8]},

@@ -11,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from duly.app import migrate_store
 from duly.clock import Timeout
 from duly.errors import SchemaMismatch
 from duly.store.database import Dialect, Migration
@@ -265,3 +266,18 @@ def schemas(dsn: str) -> list[str]:
     with psycopg.connect(dsn) as connection:
         found = connection.execute("select nspname from pg_namespace where nspname = 'duly'")
         return [name for (name,) in found]
+
+
+async def test_tables_whose_rows_come_and_go_are_vacuumed_early(pg_dsn: str) -> None:
+    """A server's own settings wait until a fifth of a table is dead."""
+    await migrate_store(pg_dsn)
+    async with await psycopg.AsyncConnection.connect(pg_dsn) as connection:
+        found = await connection.execute(
+            "select relname from pg_class where relnamespace = 'duly'::regnamespace"
+            " and 'autovacuum_vacuum_scale_factor=0.01' = any(reloptions)"
+        )
+        early = {name for (name,) in await found.fetchall()}
+    assert early == {
+        "event", "holding", "job", "job_key", "lane", "queue", "schedule", "signal", "unanswered",
+        "worker",
+    }  # fmt: skip

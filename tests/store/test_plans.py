@@ -20,18 +20,18 @@ from duly.store.sqlite.connection import connect, split_script
 from duly.store.statements import statements
 
 NOW = 1_800_000_000_000_000
-SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, turns=False)
+SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, finishes_and_claims=False)
 POSTGRES = Dialect("postgres")
 
 # What a worker asks for when it looks for work.
-WISH: dict[str, object] = {
+REQUEST: dict[str, object] = {
     "worker": 1, "queue": "default", "tasks": ["work"], "limit": 100, "shelf": 0,
     "floor": 0, "free": '{"gpu": 1}',
 }  # fmt: skip
 
 # … and in which order, on a fair queue.
 FAIRLY: dict[str, object] = {
-    **WISH, "kinds": '[{"task": "work", "kind": ""}]', "tenants": ["one", "two"], "share": 10,
+    **REQUEST, "kinds": '[{"task": "work", "kind": ""}]', "tenants": ["one", "two"], "share": 10,
     "each": 10,
 }  # fmt: skip
 
@@ -44,15 +44,18 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
     "hold_schedules_briefly": ("schedule", {"ids": [7]}),
     "live_jobs": ("job", {"ids": [7]}),
     "hold_live_jobs": ("job", {"ids": [7]}),
-    "claim": ("job", WISH),
-    "claim_held": ("job", WISH),
-    "turn": ("job", {**WISH, "ids": [7], "fences": [1], "results": ["1"], "keeps": [1]}),
+    "claim": ("job", REQUEST),
+    "claim_held": ("job", REQUEST),
+    "finish_and_claim": (
+        "job",
+        {**REQUEST, "ids": [7], "fences": [1], "results": ["1"], "keeps": [1]},
+    ),
     "ready_shelves": ("job", {"queues": ["default", "other"], "tasks": ["work"]}),
-    "claim_of_tasks": ("job", {**WISH, "among": ["work"], "share": 100, "held": 0}),
-    "kinds": ("job", WISH),
-    "candidates": ("job", {**WISH, "kinds": '[{"task": "work", "kind": "+"}]', "share": 100}),
-    "passed_limits": ("job", {**WISH, "kinds": '[{"task": "work", "kind": "+"}]', "share": 20}),
-    "oldest_of_tasks": ("job", WISH),
+    "claim_of_tasks": ("job", {**REQUEST, "among": ["work"], "share": 100, "held": 0}),
+    "kinds": ("job", REQUEST),
+    "candidates": ("job", {**REQUEST, "kinds": '[{"task": "work", "kind": "+"}]', "share": 100}),
+    "passed_limits": ("job", {**REQUEST, "kinds": '[{"task": "work", "kind": "+"}]', "share": 20}),
+    "oldest_of_tasks": ("job", REQUEST),
     "claim_of_tenants": ("job", FAIRLY),
     "candidates_of_tenants": ("job", FAIRLY),
     "waiting_tenants": ("job", {**FAIRLY, "start": ""}),
@@ -66,7 +69,6 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
         "job",
         {"rows": '[{"lane": "lane 3", "count": 2}]', "tasks": ["work"], "most": 100},
     ),
-    "any_unfit": ("job", {}),
     "free_unfit_jobs": (
         "job",
         {
@@ -95,7 +97,7 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
 MADE_FOR = {
     "claim": "job_ready",
     "claim_held": "job_ready",
-    "turn": "job_ready",
+    "finish_and_claim": "job_ready",
     "ready_shelves": "job_task",
     "claim_of_tasks": "job_task",
     "kinds": "job_needs",
@@ -109,7 +111,6 @@ MADE_FOR = {
     "running_in_queue": "job_running",
     "lost_jobs": "job_running",
     "free_parked": "job_waits",
-    "any_unfit": "job_unfit",
     "free_unfit_jobs": "job_unfit",
     "any_unseen": "event_unseen",
     "unseen_events": "event_unseen",

@@ -15,7 +15,9 @@ from duly.store.statements import WORDS, Word, read_blocks, statements
 STORE = Path(__file__).parents[2] / "src/duly/store"
 POSTGRES = Dialect("postgres")
 DIALECTS = [SQLITE, POSTGRES, POSTGRES.without_features()]
-ONLY_POSTGRES = {"turn"}  # elsewhere jobs are finished and claimed by several statements
+ONLY_POSTGRES = {
+    "finish_and_claim"
+}  # elsewhere jobs are finished and claimed by several statements
 
 
 def asked() -> set[str]:

@@ -25,10 +25,14 @@ MADE_FOR = {
     "happened": (*INSTANTS, "job_running"),
     "count_happened": (*INSTANTS, "job_running"),
     "ended_by_step": ("history_ended", "failed_ended"),
+    "count_ended": ("history_ended", "failed_ended"),
+    "count_retried": ("attempt_ended",),
+    "count_fires": ("fire_decided",),
     "schedules_due_before": ("schedule_next",),
     "count_ready_by_queue": ("job_ready",),
     "count_running_by_queue": ("job_running",),
     "count_scheduled_by_queue": ("job_due",),
+    "count_ended_by_queue": ("history_ended", "failed_ended"),
     "count_blocked_by_queue": ("job_waits", "job_schedule"),
 }
 LARGE = "fire|history|failed|job|schedule"

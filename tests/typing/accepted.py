@@ -228,12 +228,19 @@ async def wait_on_a_loop() -> None:
     assert_type(await rollup.bind("eu").aenqueue(), Job[int])
 
 
-# Callbacks are tasks, called with the number of the job.
+# Callbacks are tasks, called with the number of the job, or with the job.
 @duly.task
 def tell_ops(job_id: int) -> None: ...
 
 
-@duly.task(on_failure=tell_ops, on_success="tell_ops")
+@duly.task(timeout="30s")
+async def tell_all(job: Job[Any]) -> None:
+    assert_type(job.args, dict[str, Any])
+    assert_type(job.submitter, str)
+    assert_type(job.ended_at, datetime | None)
+
+
+@duly.task(on_failure=tell_ops, on_success="tell_ops", on_cancelled=tell_all)
 def fragile() -> None: ...
 
 

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 from duly import Duly
 from duly.app.web_backend import WebBackend
 from duly.web import Authenticator, make_application
+from duly.web.application import HEADERS, LOOPBACK_NAMES
 from duly.web.live import event
-from duly.web.security_headers import HEADERS, LOOPBACK_NAMES
 from duly.web.sign_in import MOST_BYTES
 from tests.infrastructure.served import served
 from tests.infrastructure.web import ORIGIN, Site, site_at

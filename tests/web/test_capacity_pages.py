@@ -12,7 +12,7 @@ from duly.app import Task
 from duly.model.access import Role
 from duly.model.worker import Profile, WorkerInfo
 from duly.store.store import Store
-from duly.store.values import JobDone, Wish
+from duly.store.values import ClaimRequest, JobDone
 from tests.infrastructure.web import Site, site
 
 HOSTILE = '"><img src=x onerror=alert(1)>'
@@ -41,20 +41,22 @@ class Shop:
             )
             worker = await store.work.register(profile, lease=LEASE)
             for queue, shelf, _ in await store.work.ready(["mail"], [*tasks]) if take else ():
-                wish = Wish(worker=worker.id, queue=queue, shelf=shelf, tasks=[*tasks], limit=take)
-                await store.work.claim(wish)
+                request = ClaimRequest(
+                    worker=worker.id, queue=queue, shelf=shelf, tasks=[*tasks], limit=take
+                )
+                await store.work.claim(request)
             return worker
 
-        return self.site.app._lazy.call(work, twin="")
+        return self.site.app._lazy.call(work, async_name="")
 
     def finish(self, worker: WorkerInfo) -> None:
         """What it holds has succeeded."""
 
         async def work(store: Store) -> None:
-            held = await store.work.held(worker.id)
-            await store.work.turn([JobDone(one.id, one.fence) for one in held])
+            held = await store.work.claimed_by(worker.id)
+            await store.work.finish_and_claim([JobDone(one.id, one.fence) for one in held])
 
-        self.site.app._lazy.call(work, twin="")
+        self.site.app._lazy.call(work, async_name="")
 
 
 @pytest.fixture

@@ -158,7 +158,7 @@ def test_its_rule_is_edited_with_the_sentence_and_without_moments(
     )
     expect(draft).to_contain_text("As often as it happens.")
     expect(draft.locator("table")).to_have_count(0)
-    expect(browser_page.get_by_label("Moments that nobody saw")).to_have_count(0)
+    expect(browser_page.get_by_label("Missed runs")).to_have_count(0)
     check_with_axe(browser_page)
     draft.get_by_role("button", name="Save 1 change").click()
     expect(browser_page.locator("main .sentence")).to_contain_text('anything below "doc."')

@@ -32,9 +32,9 @@ class Shop:
     stumble: Task[[], int]
     shout: Task[[int], None]
 
-    def run(self, *jobs: Job[object]) -> int:
+    def run(self, *jobs: Job[object], concurrency: int = 10) -> int:
         """Until they have ended, however they did; the number of the first."""
-        with self.site.app.running():
+        with self.site.app.running(concurrency=concurrency):
             for job in jobs:
                 with suppress(JobFailed):
                     job.result("30s")
@@ -168,7 +168,7 @@ def test_a_long_list_goes_on_where_it_ended(shop: Shop) -> None:
 
 def test_what_failed_alike_is_one_line_with_the_number_of_jobs(shop: Shop) -> None:
     jobs = [shop.refuse.enqueue(number) for number in range(7)]
-    shop.run(*jobs)
+    shop.run(*jobs, concurrency=1)  # the newest is the one that failed last
     page = shop.page("/jobs?filter=state:failed&group=error")
     found = seen(page)
     assert '<td class="number">7</td>' in page
@@ -321,3 +321,24 @@ def test_the_list_is_kept_up_to_date_without_what_somebody_types(shop: Shop) -> 
     assert "greets ada" in found
     assert "csrf" not in found
     assert re.search(r"<form[^>]*id=\"filter\"[^>]*hx-morph-skip", found)
+
+
+def test_the_page_shows_what_else_a_job_reported_and_the_timeouts_of_its_callbacks(
+    shop: Shop,
+) -> None:
+    app = shop.site.app
+
+    @app.task(timeout="30s")
+    async def tell(job: Job[object]) -> None: ...
+
+    @app.task(on_success=tell)
+    def count() -> None:
+        current().progress(60, rows=4711, password="hunter2")
+
+    number = shop.run(count.enqueue())
+    text = seen(shop.page(f"/jobs/{number}")).text
+    assert 'reported{"rows":4711,"password":"***"}' in text.replace(" ", "").replace("\n", "")
+    assert "tell timeout 30s" in text
+    shown = shop.site.client.get(f"/api/v1/jobs/{number}", headers=shop.headers()).json()
+    assert shown["on_success"] == {"task": "tell", "timeout": "30s"}
+    assert shown["progress"]["meta"] == {"rows": 4711, "password": "***"}

@@ -246,11 +246,16 @@ def test_a_primary_button_can_be_read_while_the_pointer_is_on_it(
 def test_a_telephone_shows_what_matters_first(
     open_page: Callable[[str], Page], shop: Served
 ) -> None:
-    shop.ask("POST", "/api/v1/jobs", json.dumps({"task": "export"}))
+    title = "Statement of account for Hernandez & Daughters, all branches"
+    asked = shop.ask("POST", "/api/v1/jobs", json.dumps({"task": "export", "title": title}))
     page = open_page("/")
     page.set_viewport_size({"width": 390, "height": 800})
     page.reload()
-    running = page.locator("[id^=running-]", has=page.locator("progress")).first
+    running = page.locator(f"#running-{json.loads(asked.body)['id']}")
+    expect(running.locator("progress")).to_be_visible()
+    name = running.get_by_role("link").bounding_box()
+    assert name
+    assert name["width"] > 300, "most of the title can be read"
     parts = running.locator("> *").evaluate_all(
         """all => all.map(one => {
             const text = document.createRange();
@@ -272,3 +277,12 @@ def test_a_telephone_shows_what_matters_first(
         page.goto(shop.url + path)
         expect(page.locator("[data-now] svg .now")).to_be_in_viewport()
     expect(page.locator("text.lane").first).to_be_in_viewport()
+    moved = page.locator("[data-now]").evaluate(
+        """drawing => new Promise(answer => {
+            const place = () => drawing.querySelector("text.lane").getBoundingClientRect().left;
+            const before = place();
+            drawing.addEventListener("scroll", () => answer(place() - before), {once: true});
+            drawing.scrollLeft /= 2;
+        })"""
+    )
+    assert abs(moved) < 1, "the names of the lanes stay where they are"

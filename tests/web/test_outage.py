@@ -42,6 +42,13 @@ def test_every_page_has_the_banner(down: Site, path: str) -> None:
     assert NO_SCHEDULER in read(down, path)
 
 
+def test_a_tenant_is_not_told_how_many_runs_of_others_are_overdue(down: Site) -> None:
+    theirs = down.bearer("eve", "viewer", tenant="acme")
+    page = text_of(down.client.get("/jobs", headers=theirs).text)
+    assert NO_SCHEDULER in page
+    assert "overdue" not in page
+
+
 def test_a_page_that_is_kept_up_to_date_keeps_its_banner(down: Site) -> None:
     headers = down.bearer("ada", "viewer")
     with down.client.stream("GET", "/schedules?live=1", headers=headers) as stream:

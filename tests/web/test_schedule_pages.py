@@ -22,8 +22,9 @@ from duly.model.job import Owner
 from duly.model.worker import Profile
 from duly.policy.firing import decide
 from duly.rules import Rule, Spaced, parse
+from duly.store.reconciling import WantedSchedule
 from duly.store.store import Store
-from duly.store.values import JobDone, WantedSchedule, Wish
+from duly.store.values import ClaimRequest, JobDone
 from duly.views import today
 from tests.infrastructure.moments import every_hour
 from tests.infrastructure.round_trips import record_reads
@@ -64,14 +65,14 @@ class Office:
             profile = Profile(name="w", queues=("default",), signatures={"report": ""}, slots=count)
             worker = await store.work.register(profile, lease=HOUR)
             for queue, shelf, _ in await store.work.ready(["default"], ["report"]):
-                wish = Wish(
+                request = ClaimRequest(
                     worker=worker.id, queue=queue, shelf=shelf, tasks=["report"], limit=count
                 )
-                await store.work.claim(wish)
-            held = await store.work.held(worker.id)
-            await store.work.turn([JobDone(one.id, one.fence) for one in held])
+                await store.work.claim(request)
+            held = await store.work.claimed_by(worker.id)
+            await store.work.finish_and_claim([JobDone(one.id, one.fence) for one in held])
 
-        self.app._lazy.call(done, twin="")
+        self.app._lazy.call(done, async_name="")
 
 
 @pytest.fixture
@@ -107,7 +108,11 @@ def test_the_list_says_when_each_is_due_and_in_words_how(office: Office) -> None
     page = text_of(office.page("/schedules"))
     assert "Next UTC Last Outcome Schedule" in page
     assert "Weekdays at 02:00 Europe/Berlin." in page
-    assert page.index("hourly") < page.index("Weekdays")
+    due = {one.name: one.next_at for one in office.app.schedules.list()}
+    assert due["hourly"]
+    assert due["it"]
+    is_first = due["hourly"] < due["it"]  # not so in the half hour before 02:00 in Berlin
+    assert (page.index("hourly") < page.index("Weekdays")) == is_first
     assert "fires" not in page
 
 
@@ -142,7 +147,7 @@ def test_an_empty_list_teaches_a_step(url: str) -> None:
 def test_a_schedule_opens_with_its_sentence(office: Office) -> None:
     page = text_of(office.page("/schedules/it"))
     assert (
-        "Weekdays at 02:00 Europe/Berlin; is skipped while the run before has not ended; "
+        "Weekdays at 02:00 Europe/Berlin; is skipped while the previous run has not ended; "
         "missed runs are caught up once." in page
     )
     assert "First run:" in page
@@ -352,7 +357,7 @@ def test_a_removed_schedule_leads_to_the_list_and_comes_back_with_one_step(offic
         declared = replace(there.plan, name="in_code", owner=Owner.CODE)
         await store.schedules.declare("shop:duly", "one", [WantedSchedule(declared)])
 
-    office.app._lazy.call(declare, twin="")
+    office.app._lazy.call(declare, async_name="")
     assert "stays removed until that code changes" in office.page("/schedules/in_code")
     headers = office.site.sign_in("ada", "operator") | {"hx-request": "true"}
     client = office.site.client
@@ -377,7 +382,7 @@ def fire_two_hours_ahead(office: Office, name: str) -> None:
             lambda facts, at: decide(facts, at + 2 * HOUR), limit=10, trust=lambda _: True
         )
 
-    office.app._lazy.call(fired, twin="")
+    office.app._lazy.call(fired, async_name="")
 
 
 def test_a_schedule_that_a_wrong_clock_left_ahead_is_rewound_on_its_page(office: Office) -> None:
@@ -448,3 +453,17 @@ def test_the_page_and_the_form_say_how_many_runs_are_left(office: Office) -> Non
     assert json.loads(body) == {"max_runs": None}
     refused = text_of(office.page("/schedules/thrice/edit/preview?max_runs=few"))
     assert "a whole number from 1" in refused
+
+
+def test_a_tenant_sees_the_pages_of_its_own_schedules_and_no_others(office: Office) -> None:
+    for who in ("acme", "other"):
+        office.app.schedules.add("every 1h", office.bare, name=f"of {who}", tenant=who)
+    headers = office.site.bearer("theirs", "admin", tenant="acme")
+    seen = office.site.client.get("/schedules", headers=headers).text
+    assert "of acme" in seen
+    assert "of other" not in seen
+    assert "hourly" not in seen
+    for page in ("", "/policies", "/run", "/edit", "/edit/preview"):
+        paths = [f"/schedules/{name}{page}" for name in ("of%20acme", "of%20other", "hourly")]
+        found = [office.site.client.get(path, headers=headers).status_code for path in paths]
+        assert found == [200, 404, 404], page

@@ -43,7 +43,7 @@ def note(there: Site, count: int, *, who: str = "ada", subject: str = "schedule:
             deed = AuditedAction("try", subject, {"number": number, "password": "hunter2"})
             await store.access.append_audit(Actor(who, "person"), deed)
 
-    there.app._lazy.call(work, twin="")
+    there.app._lazy.call(work, async_name="")
 
 
 def test_the_doctor_says_what_was_found_and_everybody_may_read_it(there: Site) -> None:
@@ -58,7 +58,7 @@ def test_the_doctor_says_what_helps(there: Site) -> None:
     async def want(store: Store) -> None:
         await store.jobs.enqueue([JobRequest(task="unknown")])
 
-    there.app._lazy.call(want, twin="")
+    there.app._lazy.call(want, async_name="")
     text = examined(there)
     check = text.index('<span class="check">tasks</span>')
     row = text[text.rindex("<dt>", 0, check) :].partition("</dd>")[0]

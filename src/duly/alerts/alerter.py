@@ -17,8 +17,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duly.alerts.delivery import PING as PING_TO
-from duly.alerts.delivery import Courier
-from duly.alerts.message import content_of
+from duly.alerts.delivery import Courier, content_of
 from duly.alerts.problems import Examination, clock_problem
 from duly.clock import boottime
 from duly.engine.timekeeper import NO_REST, ORDINARY, Timekeeper
@@ -96,7 +95,7 @@ class Alerter:
         """Compare the problems with what was told, and write what changes."""
         examination = Examination(self._store, self._settings, zone=self._zone)
         judge = self._timekeeper.ask(ORDINARY)
-        progress = await self._store.upkeep.progress()
+        progress = await self._store.maintenance.progress()
         if judge(progress.now):
             found = await examination.look(progress)
         else:
@@ -168,7 +167,7 @@ class Alerter:
         """Ping the watch of the whole system, unless something is overdue."""
         if not self._settings.ping or boottime() < self._ping_at:
             return
-        progress = await self._store.upkeep.progress()
+        progress = await self._store.maintenance.progress()
         if progress.problem is not None:
             return  # silence is the alarm
         self._ping_at = boottime() + self._settings.ping_every.total_seconds()

@@ -15,8 +15,9 @@ from duly.policy.alerting import WINDOW, Examined
 from duly.policy.why import LocalClock, about
 from duly.policy.why.answer import plural
 from duly.settings.alerts import AlertSettings
+from duly.store.evidence import NotKept
+from duly.store.maintenance import StoreProgress
 from duly.store.store import Store
-from duly.store.values import NotKept, StoreProgress
 from duly.views.attention import MOST_NEEDS, Need, conditions, explained, failed_tasks
 from duly.views.overdue import find_overdue
 from duly.views.why import answer_job

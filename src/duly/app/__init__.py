@@ -13,6 +13,7 @@ from duly.connection import (
     open_store,
 )
 from duly.engine.supervisor import Supervisor, follow, was_started_anew
+from duly.engine.worker import WorkerOptions
 from duly.runtime.console import sentence
 from duly.runtime.node import Health, Node
 from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
@@ -35,6 +36,7 @@ __all__ = [
     "StoreReport",
     "Supervisor",
     "Task",
+    "WorkerOptions",
     "WorkerWords",
     "address",
     "allow_builtin",

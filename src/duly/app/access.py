@@ -8,9 +8,10 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final
 
-from duly.app.twins import Action, AppNoun, awaitable, blocking
-from duly.app.typed_schedules import login
+from duly.app.actions import Action, AppNoun, awaitable, blocking
+from duly.app.schedule_drafts import login
 from duly.errors import NotFound
 from duly.model.access import (
     PREFIX,
@@ -62,9 +63,9 @@ class Tokens(AppNoun):
         """Revoke the token: it is refused from the next request on."""
         return Action(lambda store: _revoked(store, name))
 
-    alist = awaitable(list)
-    acreate = awaitable(create)
-    arevoke = awaitable(revoke)
+    alist: Final = awaitable(list)
+    acreate: Final = awaitable(create)
+    arevoke: Final = awaitable(revoke)
 
 
 class Audit(AppNoun):
@@ -94,8 +95,8 @@ class Audit(AppNoun):
         """Return the number of the first entry that was altered or deleted."""
         return Action(lambda store: store.access.verify_audit())
 
-    alist = awaitable(list)
-    averify = awaitable(verify)
+    alist: Final = awaitable(list)
+    averify: Final = awaitable(verify)
 
 
 def new_secret() -> str:
@@ -118,7 +119,7 @@ async def _created(
 ) -> NewSecret:
     end = when_of("expires", expires)
     if isinstance(end, timedelta):
-        end = await store.surroundings.now() + end
+        end = await store.diagnostics.now() + end
     secret = new_secret()
     wanted = NewToken(name=name, role=role, tenant=tenant, hash=hash_of(secret), expires_at=end)
     return NewSecret(await _named(store).access.create_token(wanted), secret)

@@ -11,26 +11,27 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from duly.app.reactions import reaction_call
+from duly.app.schedule_drafts import changed_plan, new_plan
 from duly.app.schedules import Change, edited
-from duly.app.typed_schedules import changed_plan, new_plan
 from duly.errors import InvalidValue, SignatureChanged
 from duly.model.job import JobRequest, Label, Owner
 from duly.model.payload import decode, encode
 from duly.model.policies import LONGEST
 from duly.model.schedule import Plan
+from duly.model.schedule_fields import SCHEDULE_FIELDS
 from duly.model.terms import Terms
 from duly.policy.reaction import is_field
 from duly.policy.redaction import HIDDEN, hidden_call
 from duly.policy.retry import Retry
 from duly.registry.codecs import ENCODER
 from duly.registry.definition import Definition
-from duly.registry.option_values import length_of, priority_of, when_of
+from duly.registry.option_values import length_of, priority_of, start_of
 from duly.registry.registry import UNSET, Registry
 from duly.rules.event_rule import BEGINNING
 from duly.store.store import Store
 from duly.views.fires import Fire
 from duly.views.schedules import Schedule
-from duly.views.tenancy import own_call, own_job
+from duly.views.tenancy import own_call, own_job, own_plan
 
 Args = Mapping[str, Any]
 _LABEL: Final = tuple(one.name for one in fields(Label))
@@ -65,7 +66,7 @@ def _bare(task: str, args: Args, attempts: int | None, said: Mapping[str, Any]) 
     if "start_within" in words:
         words["start_within"] = length_of("start_within", words["start_within"], longest=LONGEST)
     if "run_after" in words:
-        words["run_after"] = when_of("run_after", words["run_after"])
+        words["run_after"] = start_of("run_after", words["run_after"])
     return JobRequest(
         task=task,
         args=encode(args),
@@ -129,7 +130,7 @@ async def run_again(
 async def run_with(store: Store, registry: Registry, name: str, args: Args) -> Fire:
     """Run the task of a schedule once with other arguments."""
     plan = (await store.schedules.get(name)).plan
-    now = await store.surroundings.now()
+    now = await store.diagnostics.now()
     call = call_named(
         registry,
         plan.task,
@@ -174,9 +175,10 @@ def plan_named(
     submitter: str,
     words: Mapping[str, Any],
 ) -> Plan:
-    """Make a plan from names; ``words`` are the options of ``typed_schedules.new_plan``."""
-    label = {word: words.get(word) for word in ("queue", "priority", "title", "tags")}
-    call = started(registry, rule, task, args, submitter=submitter, **label)
+    """Make a plan from names; ``words`` are the options of ``schedule_drafts.new_plan``."""
+    label = {one.name: words.get(one.name) for one in SCHEDULE_FIELDS if one.of_jobs}
+    label["submitter"] = words.get("submitter") or submitter
+    call = started(registry, rule, task, args, **label)
     plan = new_plan(name, rule, task=call.task, args=args, words=words)
     policies = replace(plan.policies, retry=call.retry)
     said = {field: getattr(call, field) for field in _LABEL} | {"owner": owner}
@@ -191,9 +193,11 @@ async def edited_by_name(
     rule: str | None,
     args: Args | None,
     words: Mapping[str, Any],
+    tenant: str | None = None,
 ) -> Schedule:
     """Change the given fields of a schedule."""
-    return await edited(store, name, change_named(registry, rule, args, words))
+    change = change_named(registry, rule, args, words)
+    return await edited(store, name, lambda plan: own_plan(change(plan), tenant))
 
 
 def change_named(

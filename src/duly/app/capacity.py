@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from duly.app.twins import Action, AppNoun, awaitable, blocking
+from duly.app.actions import Action, AppNoun, awaitable, blocking
+from duly.engine.worker import MOST_SLOTS
 from duly.errors import InvalidValue, NotFound
-from duly.model.limit import Rate
-from duly.model.queue import Queue
+from duly.model.limit import LimitInfo, Queue, Rate
 from duly.model.worker import Order, WorkerInfo
 from duly.registry.registry import UNSET, Unset
-from duly.runtime.workers import MOST_SLOTS
 from duly.store.store import Store
-from duly.store.values import LaneInfo
-from duly.views.capacity import known_queues
+from duly.views.capacity import QueueView, queue_list
 
 KEEP: Final = UNSET  # an omitted option stays unchanged
 
@@ -24,9 +22,9 @@ class Queues(AppNoun):
     _noun = "duly.queues"
 
     @blocking
-    def list(self) -> Action[Sequence[Queue]]:
-        """Return the queues that have settings or that a worker listens to."""
-        return Action(known_queues)
+    def list(self) -> Action[Sequence[QueueView]]:
+        """Return the queues that have settings, a worker or jobs, with their counts by state."""
+        return Action(queue_list)
 
     @blocking
     def pause(self, name: str, /, *, note: str = "") -> Action[Queue]:
@@ -54,10 +52,10 @@ class Queues(AppNoun):
         parsed = Rate.parse(rate) if isinstance(rate, str) else rate
         return _change(name, concurrency=concurrency, rate=parsed, fair=fair)
 
-    alist = awaitable(list)
-    apause = awaitable(pause)
-    aresume = awaitable(resume)
-    aset = awaitable(set)
+    alist: Final = awaitable(list)
+    apause: Final = awaitable(pause)
+    aresume: Final = awaitable(resume)
+    aset: Final = awaitable(set)
 
 
 class Limits(AppNoun):
@@ -66,7 +64,7 @@ class Limits(AppNoun):
     _noun = "duly.limits"
 
     @blocking
-    def list(self) -> Action[Sequence[LaneInfo]]:
+    def list(self) -> Action[Sequence[LimitInfo]]:
         """Return the limits, last used first."""
         return Action(lambda store: store.limits.listed())
 
@@ -83,9 +81,9 @@ class Limits(AppNoun):
         """Remove the override, so that the limit in code counts again."""
         return Action(lambda store: store.limits.unset(name))
 
-    alist = awaitable(list)
-    aset = awaitable(set)
-    areset = awaitable(reset)
+    alist: Final = awaitable(list)
+    aset: Final = awaitable(set)
+    areset: Final = awaitable(reset)
 
 
 class Workers(AppNoun):
@@ -118,11 +116,11 @@ class Workers(AppNoun):
         _check_slots(concurrency)
         return Action(lambda store: _tell(store, who, None, slots=concurrency))
 
-    alist = awaitable(list)
-    adrain = awaitable(drain)
-    aresume = awaitable(resume)
-    astop = awaitable(stop)
-    ascale = awaitable(scale)
+    alist: Final = awaitable(list)
+    adrain: Final = awaitable(drain)
+    aresume: Final = awaitable(resume)
+    astop: Final = awaitable(stop)
+    ascale: Final = awaitable(scale)
 
 
 def _change(name: str, **options: Any) -> Action[Queue]:

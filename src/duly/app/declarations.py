@@ -10,12 +10,13 @@ from typing import Any, TypeVar, Unpack, overload
 
 from duly.app.plans import (
     RuleText,
+    ScheduleOptions,
     Startable,
-    Timed,
     offering_a_zone,
+    paused_of,
     plan_of,
     policies_of,
-    refuse_unknown,
+    refuse_unknown_options,
     rule_of,
     task_of,
 )
@@ -26,7 +27,7 @@ from duly.model.job import Owner
 from duly.model.schedule import Plan
 from duly.registry.option_values import name_of, names_of
 from duly.rules import parse
-from duly.store.values import WantedSchedule
+from duly.store.reconciling import WantedSchedule
 
 S = TypeVar("S", bound=Startable)
 
@@ -66,7 +67,7 @@ class Declarations:
 
     def add(self, declaration: Declaration) -> None:
         """Add a declaration, checked as far as is possible during an import."""
-        refuse_unknown(declaration.words)
+        refuse_unknown_options(declaration.words)
         try:
             _check(declaration)
         except ZoneMissing:  # read settings only if needed: this may be any import
@@ -84,7 +85,9 @@ class Declarations:
     def announcement(self, app: str) -> "DeclarationSet":
         """Return all declarations by name, so that the order of imports does not matter."""
         found = sorted(self, key=lambda one: one.name)
-        wanted = tuple(WantedSchedule(one.plan(), one.aliases) for one in found)
+        wanted = tuple(
+            WantedSchedule(one.plan(), one.aliases, paused_of(one.words)) for one in found
+        )
         return DeclarationSet(app=app, wanted=wanted)
 
 
@@ -103,7 +106,7 @@ class Scheduling:
         *,
         name: str | None = None,
         aliases: Sequence[str] = (),
-        **words: Unpack[Timed],
+        **words: Unpack[ScheduleOptions],
     ) -> Callable[[S], S]: ...
     @overload
     def __call__(
@@ -114,7 +117,7 @@ class Scheduling:
         *,
         name: str | None = None,
         aliases: Sequence[str] = (),
-        **words: Unpack[Timed],
+        **words: Unpack[ScheduleOptions],
     ) -> None: ...
     def __call__(
         self,
@@ -124,7 +127,7 @@ class Scheduling:
         *,
         name: str | None = None,
         aliases: Sequence[str] = (),
-        **words: Unpack[Timed],
+        **words: Unpack[ScheduleOptions],
     ) -> Callable[[S], S] | None:
         found: Callable[[S], S] | None = self.declared(
             _rule(rule), call, name=name, aliases=aliases, words=words
@@ -139,12 +142,12 @@ class Scheduling:
         name: str | None,
         aliases: Sequence[str],
         words: Mapping[str, Any],
-        said: str = "schedule",
+        decorator: str = "schedule",
     ) -> Any:  # noqa: ANN401 - the decorators say what they stand above
         """Declare ``call``; without one, return a decorator."""
 
         def declare(what: object) -> object:
-            task = task_of(what, rule, said=said)
+            task = task_of(what, rule, decorator=decorator)
             declaration = Declaration(
                 name=name_of("name", task if name is None else name),
                 aliases=names_of("aliases", aliases),
@@ -165,11 +168,12 @@ class Scheduling:
 def _rule(asked: object) -> RuleText:
     if asked is None or isinstance(asked, Startable) or callable(asked):
         raise InvalidValue('a schedule needs a rule: @duly.schedule("every 5m")')
-    return rule_of(asked, said=f"duly.schedule({asked!r})")
+    return rule_of(asked, code=f"duly.schedule({asked!r})")
 
 
 def _check(declaration: Declaration) -> None:
     policies = policies_of(declaration.words)
+    paused_of(declaration.words)
     zone = declaration.words.get("zone") or declaration.zone
     for text in filter(None, (str(declaration.rule), policies.exclude)):
         parse(text, zone=zone, dst=policies.dst, name=declaration.name)

@@ -22,7 +22,7 @@ from duly.app.flows import FlowDecorator, wait_for
 from duly.app.job import Job
 from duly.app.nouns import AppNouns
 from duly.app.reactions import Reacting
-from duly.app.tasks import Call, Enqueuer, TaskDecorator
+from duly.app.tasks import Call, Enqueuer, ExternalTask, TaskDecorator
 from duly.connection import LazyStore, configured, retention_of
 from duly.engine.reconciler import DeclarationSet
 from duly.errors import InvalidValue
@@ -34,12 +34,14 @@ from duly.registry.context import Context
 from duly.registry.definition import Definition
 from duly.registry.option_values import Duration, length_of, name_of
 from duly.registry.registry import JobTransaction, Registry
-from duly.runtime.console import event_printer, shows_jobs
+from duly.runtime.console import event_printer, json_records, log_writer, shows_jobs
 from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
 from duly.runtime.workers import LONGEST, WorkerWords, worker_options, worker_words
 from duly.store.connect import place
 
 if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication, WSGIEnvironment
+
     from starlette.requests import HTTPConnection
     from starlette.types import ASGIApp
 
@@ -49,6 +51,7 @@ R = TypeVar("R")
 Auth: TypeAlias = (
     "Literal['token'] | Callable[[HTTPConnection], Awaitable[User | None] | User | None]"
 )
+WsgiAuth: TypeAlias = "Literal['token'] | Callable[[WSGIEnvironment], User | None]"
 
 
 class Duly(AppNouns):
@@ -74,9 +77,9 @@ class Duly(AppNouns):
         self._app = None if name is None else name_of("name", name)
         self._zone = zone
         self._imports = tuple(imports)
-        self.registry = Registry()
+        self.registry: Registry = Registry()
         self.registry.completion = _completion
-        self.declarations = Declarations()
+        self.declarations: Declarations = Declarations()
         self._lazy = LazyStore(url)
         self._enqueuer = Enqueuer(self.registry, self._lazy)
         self._birthplace: Mapping[str, Any] = sys._getframe(1).f_globals  # noqa: SLF001
@@ -115,6 +118,16 @@ class Duly(AppNouns):
     def flow(self) -> FlowDecorator:
         """``@duly.flow`` above a function that creates steps (``task.step(…)``) and returns one."""
         return FlowDecorator(self._enqueuer)
+
+    def external(
+        self, task: str, /, *, target: str | None = None, options: Mapping[str, Any] = NOTHING
+    ) -> ExternalTask:
+        """Return a task of another system: its jobs are handed to the ``target`` of the settings.
+
+        ``duly.external("shop.tasks.send", target="main").enqueue(7)``. Without a ``target``, it is
+        the one for the queue of the job. ``options`` are the target's own, such as the queue there.
+        """
+        return ExternalTask.named(self._enqueuer, task, target=target, options=options)
 
     def wait_for(
         self, event: str, *, key: str | None = None, timeout: Duration | None = None
@@ -177,7 +190,7 @@ class Duly(AppNouns):
             _all(calls),
             connection=connection,
             idempotency_key=idempotency_key,
-            twin="duly.aenqueue_many()",
+            async_name="duly.aenqueue_many()",
         )
 
     async def aenqueue_many(
@@ -234,28 +247,60 @@ class Duly(AppNouns):
         return Running(shift, grace=length_of("grace", grace, longest=LONGEST, zero=True))
 
     @asynccontextmanager
-    async def lifespan(self, app: object, /) -> AsyncIterator[None]:  # noqa: ARG002 - a framework's
+    async def lifespan(
+        self,
+        app: object,  # noqa: ARG002 - a framework's
+        /,
+        *,
+        worker: bool = True,
+        scheduler: bool = True,
+        grace: Duration = "30s",
+        **options: Unpack[WorkerWords],
+    ) -> AsyncIterator[None]:
         """Run scheduler and worker while an application runs: ``FastAPI(lifespan=duly.lifespan)``.
 
+        In a lifespan of your own: ``async with duly.lifespan(app, concurrency=4):``. Without
+        ``worker`` and ``scheduler`` it only opens the database, for an application that enqueues.
         In a sandbox it starts nothing: the test decides what runs and when.
         """
         if self.url == ":memory:":
             yield
             return
-        async with self.running():
-            yield
-        await self.aclose()
+        try:
+            if worker or scheduler:
+                async with self.running(worker=worker, scheduler=scheduler, grace=grace, **options):
+                    yield
+            else:
+                await self._lazy.store()  # a database that cannot be used is reported at the start
+                yield
+        finally:
+            await self.aclose()
 
-    def asgi(self, *, auth: "Auth") -> "ASGIApp":
+    def asgi(self, *, auth: "Auth", tokens: bool = False) -> "ASGIApp":
         """Return the dashboard and HTTP API: ``app.mount("/duly", duly.asgi(auth=…))``.
 
         ``auth="token"`` accepts access tokens (``duly tokens``). Or a function, which may be async:
-        it takes the request and returns the user, as ``User("ada", "operator")``, or None. The
-        guards of the outer application do not protect this one.
+        it takes the request and returns the user, as ``User("ada", "operator")``, or None; with
+        ``tokens``, access tokens are accepted besides. The guards of the outer application do not
+        protect this one.
         """
         # By name: the package web is above this one, and imported only when needed.
         mounting = import_module("duly.web.application")
-        app: ASGIApp = mounting.mounted(self._lazy, self.registry, zone=self.zone, auth=auth)
+        app: ASGIApp = mounting.mounted(
+            self._lazy, self.registry, zone=self.zone, auth=auth, tokens=tokens
+        )
+        return app
+
+    def wsgi(self, *, auth: "WsgiAuth", tokens: bool = False) -> "WSGIApplication":
+        """Return the dashboard and HTTP API for a WSGI server, as ``asgi`` does; pages poll.
+
+        ``DispatcherMiddleware(app.wsgi_app, {"/duly": duly.wsgi(auth=…)})`` mounts it in Flask. A
+        function as ``auth`` takes the WSGI environment, in the thread of the request.
+        """
+        mounting = import_module("duly.web.wsgi")
+        app: WSGIApplication = mounting.WsgiDashboard(
+            self._lazy, self.registry, zone=self.zone, auth=auth, tokens=tokens
+        )
         return app
 
     # Tidy up.
@@ -273,8 +318,11 @@ class Duly(AppNouns):
 
     async def _run(self, *, scheduler: bool, options: WorkerWords) -> None:
         roles = self._roles(worker=True, scheduler=scheduler, dedicated=True, options=options)
-        _say(f"database: {place(self.url)}")
-        await serve(NodeLifecycle(roles, event_printer(configured(), _say)), _say)
+        settings = configured()
+        say = log_writer(settings, _write)
+        say(f"database: {place(self.url)}")
+        with json_records(settings, say):
+            await serve(NodeLifecycle(roles, event_printer(settings, say)), say)
 
     def _roles(
         self, *, worker: bool, scheduler: bool, dedicated: bool, options: WorkerWords
@@ -372,7 +420,7 @@ def _all(calls: Iterable[Call[R]]) -> list[Call[R]]:
     return found
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - it is the program then
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from duly.app.twins import Action, AppNoun, awaitable, blocking
+from duly.app.actions import Action, AppNoun, awaitable, blocking
 from duly.connection import LazyStore, told_which_database
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.flow.trace import refuse_while_tracing
@@ -14,10 +14,13 @@ from duly.model.event import Emitted
 from duly.model.payload import LONGEST_ARGS, Json, decode
 from duly.registry.codecs import ENCODER
 from duly.registry.parameters import check_storable
-from duly.store.foreign import aemit_on, emit_on
+from duly.store.caller_connection import aemit_on, emit_on
+from duly.store.replaying import ReplayResult
 from duly.store.store import Store
-from duly.store.values import ReplayResult
-from duly.views.fires import Fire
+from duly.views import filled
+
+if TYPE_CHECKING:
+    from duly.views.fires import Fire
 
 NOTHING: Mapping[str, Any] = {}
 _WHAT = "payload"
@@ -37,15 +40,7 @@ class Event:
 
     @classmethod
     def of(cls, event: model.StoredEvent) -> "Event":
-        return cls(
-            id=str(event.id),
-            name=event.name,
-            payload=decode(event.payload),
-            key=event.key,
-            at=event.at,
-            submitter=event.submitter,
-            tenant=event.tenant,
-        )
+        return filled(cls, event, id=str(event.id), payload=decode(event.payload))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +53,7 @@ class EventPage:
 
 def emit(lazy: LazyStore, said: Emitted, *, connection: object | None) -> str:
     if connection is None:
-        [number] = lazy.call(lambda store: store.events.emit([said]), twin="duly.aemit()")
+        [number] = lazy.call(lambda store: store.events.emit([said]), async_name="duly.aemit()")
     else:
         with told_which_database(lazy, connection):
             [number] = emit_on(connection, [said])
@@ -141,8 +136,9 @@ class Events(AppNoun):
         )
 
     @blocking
-    def reactions(self, number: str | int, /) -> Action[Sequence[Fire]]:
+    def reactions(self, number: str | int, /) -> Action["Sequence[Fire]"]:
         """Return what each reacting schedule did with an event, and why."""
+        from duly.views.fires import Fire  # noqa: PLC0415 - a worker needs no views
 
         async def find(store: Store) -> Sequence[Fire]:
             found = await store.events.reactions([_number(number)])
@@ -168,18 +164,18 @@ class Events(AppNoun):
         """
 
         async def replay(store: Store) -> ReplayResult:
-            end = until or await store.surroundings.now() + timedelta.resolution
+            end = until or await store.diagnostics.now() + timedelta.resolution
             return await store.events.replay(
                 schedule, since=since, until=end, pattern=pattern, dry_run=dry_run
             )
 
         return Action(replay)
 
-    aget = awaitable(get)
-    alist = awaitable(list)
-    apage = awaitable(page)
-    areactions = awaitable(reactions)
-    areplay = awaitable(replay)
+    aget: Final = awaitable(get)
+    alist: Final = awaitable(list)
+    apage: Final = awaitable(page)
+    areactions: Final = awaitable(reactions)
+    areplay: Final = awaitable(replay)
 
 
 async def _page(store: Store, pattern: str, **wanted: Any) -> EventPage:

@@ -16,7 +16,7 @@ from typing import (
     overload,
 )
 
-from duly.app.task_options import FlowOptions, refuse_unknown_of_flow
+from duly.app.task_options import FlowOptions
 from duly.app.tasks import Enqueueable, Enqueuer
 from duly.errors import InvalidValue
 from duly.flow.graph import graph_of
@@ -27,7 +27,7 @@ from duly.model.policies import LONGEST
 from duly.model.template import names_in
 from duly.registry.definition import Definition, define
 from duly.registry.flow_plan import WAIT, check_flow
-from duly.registry.option_values import Duration, length_of
+from duly.registry.option_values import Duration, length_of, refuse_unknown
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,7 +62,7 @@ class FlowDecorator:
     def __call__(
         self, function: Callable[..., Any] | None = None, /, **options: Unpack[FlowOptions]
     ) -> Any:
-        refuse_unknown_of_flow(options)
+        refuse_unknown(options, FlowOptions.__annotations__, who="a flow")
         chosen: FlowOptions = {**self._options, **options}
         if function is None:
             return FlowDecorator(self._enqueuer, chosen)

@@ -1,4 +1,4 @@
-"""A handle of a job: its state, its result, and a way to cancel it.
+"""A handle of a job: all its fields, its result and progress, and a way to cancel it.
 
 The state is the one that was last read; ``refresh`` reads it again. Every method that uses the
 store has an async variant with the prefix ``a``.
@@ -6,20 +6,32 @@ store has an async variant with the prefix ``a``.
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import Any, Final, Generic, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar, cast
 
 from duly import clock
 from duly.connection import LazyStore, is_on_a_loop
-from duly.errors import InvalidValue, JobFailed, NotFound, PayloadError, WrongState
+from duly.errors import (
+    InvalidValue,
+    JobFailed,
+    NotFound,
+    PayloadError,
+    SignatureChanged,
+    WrongState,
+)
 from duly.model import job as model
 from duly.model.job import Attempt
+from duly.model.payload import decode
 from duly.model.states import ENDED, State
 from duly.registry.definition import Definition
 from duly.registry.option_values import Duration, length_of
 from duly.store.store import Store
-from duly.views.why import unfinished
 
+if TYPE_CHECKING:
+    from duly.views.job import ProgressView
+
+T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 LONGEST_WAIT: Final = timedelta(days=366)
@@ -29,116 +41,118 @@ FOLLOWING = 0.25
 PAGE = 1_000
 
 
-class JobSnapshot(NamedTuple):
-    """The state of a job when it was last read."""
+class PromisedJob(NamedTuple):
+    """A job that was just enqueued and has not been read since."""
 
-    task: str
-    title: str
-    queue: str
-    key: str | None
-    tenant: str
-    tags: Sequence[str]
-    state: State
-    due_at: datetime
-    reason: str = ""
-    error: str | None = None
-    attempts: Sequence[Attempt] = ()
+    asked: model.JobRequest
+    now: datetime
 
-    @classmethod
-    def promised(cls, call: model.JobRequest, now: datetime) -> Self:
-        """Return the handle of a job that was just enqueued."""
-        after = call.run_after
+    def stored(self, number: int) -> model.StoredJob:
+        """Return the job as the store should have it."""
+        asked, now = self
+        after = asked.run_after
         due_at = now + after if isinstance(after, timedelta) else after or now
-        return cls(
-            task=call.task,
-            title=call.title,
-            queue=call.queue,
-            key=call.key,
-            tenant=call.tenant,
-            tags=call.tags,
+        return model.StoredJob(
+            **{name: getattr(asked, name) for name in _ASKED},
+            id=number,
             state=State.SCHEDULED if due_at > now else State.READY,
+            created_at=now,
             due_at=due_at,
+            ready_at=due_at,
+            deadline=due_at + asked.start_within if asked.start_within else None,
         )
 
-    @classmethod
-    def of(cls, job: model.StoredJob, attempts: Sequence[Attempt]) -> Self:
-        return cls(
-            task=job.task,
-            title=job.title,
-            queue=job.queue,
-            key=job.key,
-            tenant=job.tenant,
-            tags=job.tags,
-            state=job.state,
-            due_at=job.due_at,
-            reason=job.reason,
-            error=job.error,
-            attempts=attempts,
-        )
+
+_ASKED: Final = (*(field.name for field in fields(model.Label)), "key", "late", "retry", "parent")
+
+
+class _Stored(Generic[T]):
+    """A field of the job, as it was last read."""
+
+    def __init__(self, column: str = "") -> None:
+        self._column = column  # empty: called as the field
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._column = self._column or name
+
+    def __get__(self, job: "Job[Any] | None", _: type) -> T:
+        return cast(T, self if job is None else getattr(job.stored, self._column))
 
 
 class Job(Generic[R_co]):
-    __slots__ = ("__weakref__", "_definition", "_lazy", "_sight", "id")
+    __slots__ = ("__weakref__", "_definition", "_found", "_lazy", "attempts", "id")
+
+    task: _Stored[str] = _Stored()
+    title: _Stored[str] = _Stored()
+    queue: _Stored[str] = _Stored()
+    priority: _Stored[int] = _Stored()
+    key: _Stored[str | None] = _Stored()
+    tenant: _Stored[str] = _Stored()
+    submitter: _Stored[str] = _Stored()
+    tags: _Stored[tuple[str, ...]] = _Stored()
+    state: _Stored[State] = _Stored()
+    reason: _Stored[str] = _Stored()  # why the job waits, or how it ended
+    error: _Stored[str | None] = _Stored()  # of the last attempt if it failed, usually a traceback
+    parent: _Stored[int | None] = _Stored()  # the flow of the step, or the job that it follows
+    attempt: _Stored[int] = _Stored()  # how often it was begun
+    created_at: _Stored[datetime] = _Stored()
+    due_at: _Stored[datetime] = _Stored()  # the time that the work is for
+    ready_at: _Stored[datetime] = _Stored()  # the earliest start
+    deadline: _Stored[datetime | None] = _Stored()  # the latest start
+    started_at: _Stored[datetime | None] = _Stored("claimed_at")  # of the last attempt
+    ended_at: _Stored[datetime | None] = _Stored()
 
     def __init__(
-        self, lazy: LazyStore, number: int, sight: JobSnapshot, definition: Definition | None
+        self,
+        lazy: LazyStore,
+        number: int,
+        found: model.StoredJob | PromisedJob,
+        definition: Definition | None,
+        *,
+        attempts: Sequence[Attempt] = (),
     ) -> None:
         self._lazy = lazy
-        self._sight = sight
+        self._found = found
         self._definition = definition  # None: the app has no such task
-        self.id = number
+        self.attempts: Sequence[Attempt] = attempts  # those that did not succeed
+        self.id: int = number
 
     @property
-    def task(self) -> str:
-        return self._sight.task
+    def stored(self) -> model.StoredJob:
+        """The job as it was last read from the store."""
+        if isinstance(self._found, PromisedJob):
+            self._found = self._found.stored(self.id)
+        return self._found
 
     @property
-    def title(self) -> str:
-        return self._sight.title
+    def args(self) -> dict[str, Any]:
+        """The arguments by name, in the types of the task; as JSON if they do not fit the task."""
+        if self._definition is not None:
+            with suppress(SignatureChanged):
+                return self._definition.signature.decode(self.stored.args)
+        return cast(dict[str, Any], decode(self.stored.args))
 
     @property
-    def queue(self) -> str:
-        return self._sight.queue
+    def timeout(self) -> timedelta | None:
+        """The time that an attempt may take."""
+        return self.stored.terms.timeout
 
-    @property
-    def key(self) -> str | None:
-        return self._sight.key
+    def progress(self) -> "ProgressView | None":
+        """Return the progress that the job last reported with ``current().progress()``."""
+        return self._lazy.call(self._progress, async_name="job.aprogress()")
 
-    @property
-    def tenant(self) -> str:
-        return self._sight.tenant
+    async def aprogress(self) -> "ProgressView | None":
+        return await self._progress(await self._lazy.store())
 
-    @property
-    def tags(self) -> Sequence[str]:
-        return self._sight.tags
+    async def _progress(self, store: Store) -> "ProgressView | None":
+        from duly.views.job import ProgressView  # noqa: PLC0415 - a worker needs no views
 
-    @property
-    def state(self) -> State:
-        return self._sight.state
-
-    @property
-    def due_at(self) -> datetime:
-        """The time that the work is for."""
-        return self._sight.due_at
-
-    @property
-    def reason(self) -> str:
-        """Why the job waits, or how it ended."""
-        return self._sight.reason
-
-    @property
-    def error(self) -> str | None:
-        """The error of the last attempt if it failed, usually a traceback."""
-        return self._sight.error
-
-    @property
-    def attempts(self) -> Sequence[Attempt]:
-        """The attempts that did not succeed."""
-        return self._sight.attempts
+        note = await store.journal.note(self.id)
+        return None if note is None else ProgressView.of(note)
 
     def refresh(self) -> Self:
         """Read the current state of the job from the store."""
-        return self._lazy.call(self._refresh, twin="job.arefresh()")
+        return self._lazy.call(self._refresh, async_name="job.arefresh()")
 
     async def arefresh(self) -> Self:
         return await self._refresh(await self._lazy.store())
@@ -154,14 +168,16 @@ class Job(Generic[R_co]):
                 "result() on an event loop would block the loop that may have to run the job: use "
                 "await job.aresult()"
             )
-        return self._lazy.call(lambda store: self._result(store, patience), twin="job.aresult()")
+        return self._lazy.call(
+            lambda store: self._result(store, patience), async_name="job.aresult()"
+        )
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - in words
         return await self._result(await self._lazy.store(), _seconds(timeout))
 
     def retry(self) -> Self:
         """Retry the job if it has failed."""
-        return self._lazy.call(self._retry, twin="job.aretry()")
+        return self._lazy.call(self._retry, async_name="job.aretry()")
 
     async def aretry(self) -> Self:
         return await self._retry(await self._lazy.store())
@@ -172,7 +188,9 @@ class Job(Generic[R_co]):
 
     def cancel(self, *, reason: str = "") -> bool:
         """Cancel the job, or ask it to stop if it runs. Return False if it had ended before."""
-        return self._lazy.call(lambda store: self._cancel(store, reason), twin="job.acancel()")
+        return self._lazy.call(
+            lambda store: self._cancel(store, reason), async_name="job.acancel()"
+        )
 
     async def acancel(self, *, reason: str = "") -> bool:
         return await self._cancel(await self._lazy.store(), reason)
@@ -183,13 +201,13 @@ class Job(Generic[R_co]):
         while True:
             lines, last, over = self._lazy.call(
                 lambda store: self._page(store, after=last),  # noqa: B023 - called at once
-                twin="job.alogs()",
+                async_name="job.alogs()",
             )
             yield from lines
             if not lines and (over or not follow):
                 return
             if not lines:
-                self._lazy.call(lambda _: clock.sleep(FOLLOWING), twin="job.alogs()")
+                self._lazy.call(lambda _: clock.sleep(FOLLOWING), async_name="job.alogs()")
 
     async def alogs(self, *, follow: bool = False) -> AsyncIterator[str]:
         last = 0
@@ -217,7 +235,7 @@ class Job(Generic[R_co]):
     async def _refresh(self, store: Store) -> Self:
         job = await store.jobs.get(self.id)
         tried = job.attempt > 1 or job.state is State.FAILED
-        self._sight = JobSnapshot.of(job, await store.jobs.attempts(self.id) if tried else ())
+        self._found, self.attempts = job, await store.jobs.attempts(self.id) if tried else ()
         return self
 
     async def _result(self, store: Store, patience: float | None) -> R_co:
@@ -227,6 +245,8 @@ class Job(Generic[R_co]):
             left = LAST_LOOK if end is None else end - clock.boottime()
             if left <= 0:
                 waited = timedelta(seconds=patience or 0)
+                from duly.views.why import unfinished  # noqa: PLC0415 - a worker needs no views
+
                 raise TimeoutError(await unfinished(store, job, waited=waited))
             await clock.sleep(min(pause, left))
             pause = min(pause * 1.5, LAST_LOOK)

@@ -1,10 +1,9 @@
 """From the words of ``@duly.schedule`` and ``duly.schedules.add`` to a plan for the store."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from duly.app.reactions import asked_by_events
@@ -15,13 +14,14 @@ from duly.model import job as model
 from duly.model.job import Label, Owner
 from duly.model.policies import LONGEST, Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
-from duly.registry.option_values import Duration, length_of, name_of
+from duly.model.schedule_fields import SCHEDULE_FIELDS
+from duly.registry.option_values import Duration, length_of, name_of, priority_of, refuse_unknown
 from duly.rules import Rule, Spaced
 from duly.rules.event_rule import BEGINNING
 from duly.settings.loading import machine_zone
 
 
-class Timed(TypedDict, total=False):
+class ScheduleOptions(TypedDict, total=False):
     """The options of a schedule besides its rule and its task."""
 
     zone: str | None
@@ -35,6 +35,10 @@ class Timed(TypedDict, total=False):
     start: datetime | None
     end: datetime | None
     max_runs: int | None
+    tags: Sequence[str]
+    tenant: str
+    submitter: str
+    paused: bool  # when it is added; later, pause() and resume()
 
 
 @runtime_checkable
@@ -57,7 +61,8 @@ _OF_ONE_JOB = (
     "late",
 )
 _LABEL = tuple(field.name for field in fields(Label))
-_POLICIES = tuple(field.name for field in fields(Policies))
+POLICIES = tuple(field.name for field in fields(Policies))
+_OF_JOBS = tuple(one.name for one in SCHEDULE_FIELDS if one.of_jobs)
 
 
 def plan_of(
@@ -70,43 +75,68 @@ def plan_of(
     words: Mapping[str, Any],
 ) -> Plan:
     """Make the plan; ``zone`` is the app's, for rules that name none and are given none."""
-    refuse_unknown(words)
-    asked = _asked(rule, what)
-    label = {field: getattr(asked, field) for field in _LABEL} | {"owner": owner}
+    refuse_unknown_options(words)
+    request = _job_request(rule, what)
+    label = {field: getattr(request, field) for field in _LABEL} | {"owner": owner}
+    label |= label_of(words)
     with offering_a_zone():
         return Plan(
-            name=name_of("name", asked.task if name is None else name),
+            name=name_of("name", request.task if name is None else name),
             rule=str(rule),
             zone=words.get("zone") or zone,
-            policies=policies_of(words, retry=asked),
+            policies=policies_of(words, retry=request),
             **label,
         )
 
 
-def rule_of(asked: object, *, said: str) -> RuleText:
-    """Check that a rule is text or a rule object; ``said`` is the caller's code for the error.
+def rule_of(asked: object, *, code: str) -> RuleText:
+    """Check that a rule is text or a rule object; ``code`` is the caller's, for the error.
 
     Other objects are refused although they convert to text: five minutes print as 0:05:00, which
     would be read as five past midnight.
     """
     if not isinstance(asked, str | Rule | Spaced):
-        raise InvalidValue(f"{said}: a rule must be text: write {_as_a_rule(asked)}")
+        raise InvalidValue(f"{code}: a rule must be text: write {_as_a_rule(asked)}")
     return asked
 
 
 def policies_of(words: Mapping[str, Any], *, retry: model.JobRequest | None = None) -> Policies:
-    missed = words.get("missed", "latest")
-    exclude = words.get("exclude")
-    if exclude is not None:
-        rule_of(exclude, said=f"exclude={exclude!r}")
-    said: dict[str, Any] = {word: words[word] for word in words if word in _POLICIES} | {
-        "missed": missed if isinstance(missed, Missed) else Missed(missed),
-        "start_within": _length(words, "start_within"),
-        "exclude": None if exclude is None else str(exclude),
-        "jitter": _length(words, "jitter"),
-        "retry": None if retry is None else retry.retry,
-    }
-    return Policies(**said)
+    return Policies(**given_policies(words), retry=None if retry is None else retry.retry)
+
+
+def given_policies(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the policies among the options, with lengths of time parsed and rules as text."""
+    return {word: _policy(word, value) for word, value in words.items() if word in POLICIES}
+
+
+def _policy(word: str, value: Any) -> object:  # noqa: ANN401 - whatever the option was given
+    if word == "missed":
+        return value if isinstance(value, Missed) else Missed(value)
+    match None if value is None else _KINDS.get(word):
+        case "length":
+            return length_of(word, value, longest=LONGEST)
+        case "rule":
+            return str(rule_of(value, code=f"{word}={value!r}"))
+        case _:
+            return value
+
+
+def label_of(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the schedule's jobs that are given beside its task."""
+    label = {word: words[word] for word in _OF_JOBS if word in words}
+    if "tags" in label and not isinstance(label["tags"], str):  # a plan refuses a text
+        label["tags"] = tuple(label["tags"])
+    if "priority" in label:
+        label["priority"] = priority_of(label["priority"])
+    return label
+
+
+def paused_of(words: Mapping[str, Any]) -> bool:
+    """Return whether the schedule is paused when it is added."""
+    paused = words.get("paused", False)
+    if not isinstance(paused, bool):
+        raise InvalidValue(f"paused={paused!r}: True or False")
+    return paused
 
 
 @contextmanager
@@ -128,20 +158,16 @@ def offering_a_zone() -> Iterator[None]:
         ) from None
 
 
-def refuse_unknown(words: Mapping[str, Any]) -> None:
-    for word in words:
-        if word not in Timed.__annotations__:
-            near = get_close_matches(word, Timed.__annotations__, n=1)
-            meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(_KNOWN)}"
-            raise InvalidValue(f"a schedule has no option {word}=; {meant}")
+def refuse_unknown_options(words: Mapping[str, Any]) -> None:
+    refuse_unknown(words, ScheduleOptions.__annotations__, who="a schedule")
 
 
-def task_of(what: object, rule: RuleText, *, said: str = "schedule") -> str:
-    """Return the task that is started, or raise an error. ``said`` is the decorator."""
-    return _startable(rule, what, said=said).definition.name
+def task_of(what: object, rule: RuleText, *, decorator: str = "schedule") -> str:
+    """Return the task that is started, or raise an error. ``decorator`` is for the error."""
+    return _startable(rule, what, decorator=decorator).definition.name
 
 
-def _asked(rule: RuleText, what: object) -> model.JobRequest:
+def _job_request(rule: RuleText, what: object) -> model.JobRequest:
     """Return the request for the schedule's jobs; a reaction takes its arguments from events."""
     startable = _startable(rule, what)
     if not isinstance(startable, Call) or _reacts(rule):
@@ -150,7 +176,7 @@ def _asked(rule: RuleText, what: object) -> model.JobRequest:
 
 
 def _startable(
-    rule: RuleText, what: object, *, said: str = "schedule"
+    rule: RuleText, what: object, *, decorator: str = "schedule"
 ) -> Call[Any] | Enqueueable[..., Any]:
     """Return a call with its arguments, or a task without any; a reaction gets them from events."""
     match what:
@@ -161,8 +187,8 @@ def _startable(
         case _ if callable(what):
             name = getattr(what, "__name__", repr(what))
             raise InvalidValue(
-                f"{name} is not a task yet: @duly.{said} goes above @duly.task: swap them, or add "
-                "@duly.task"
+                f"{name} is not a task yet: @duly.{decorator} goes above @duly.task: swap them, "
+                "or add @duly.task"
             )
         case _:
             raise InvalidValue(f"{what!r}: a schedule runs a task, or a call: task.bind(…)")
@@ -193,7 +219,7 @@ def _bare(task: Enqueueable[..., Any]) -> Call[Any]:
 
 
 def _instead(choice: str) -> str:
-    said_here = choice in Timed.__annotations__
+    said_here = choice in ScheduleOptions.__annotations__
     return f": pass {choice}= to the schedule" if said_here else ""
 
 
@@ -210,9 +236,4 @@ def _as_a_rule(asked: object) -> str:
             return '"every 5m" or "Mon..Fri 02:00 Europe/Berlin"'
 
 
-def _length(words: Mapping[str, Any], what: str) -> timedelta | None:
-    asked = words.get(what)
-    return None if asked is None else length_of(what, asked, longest=LONGEST)
-
-
-_KNOWN = tuple(Timed.__annotations__)
+_KINDS = {one.name: one.kind for one in SCHEDULE_FIELDS}

@@ -36,7 +36,7 @@ class Declares(Protocol):
         name: str | None,
         aliases: Sequence[str],
         words: Mapping[str, Any],
-        said: str,
+        decorator: str,
     ) -> Any: ...  # noqa: ANN401 - a decorator, or nothing
 
 
@@ -105,7 +105,7 @@ class Reacting:
         names_in(rule.key or "")  # raises now if the template is wrong
         words: dict[str, Any] = {"start_within": start_within, "late": late}
         declared: Callable[[E], E] | None = self._scheduling.declared(
-            rule, call, name=name, aliases=aliases, words=words, said="on"
+            rule, call, name=name, aliases=aliases, words=words, decorator="on"
         )
         return declared
 

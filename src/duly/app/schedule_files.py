@@ -11,36 +11,38 @@ from typing import Any, Final
 
 from duly.app.calls_by_name import started
 from duly.app.reactions import reaction_call
-from duly.declare.applied_record import (
+from duly.errors import DulyError, InvalidValue, SignatureChanged
+from duly.files.comparison import FilePlan, PlannedChange, plan
+from duly.files.entry_plans import (
     DECIDED,
     Decided,
     Record,
+    attempts_of,
+    decided_of,
+    entry_of,
+    file_part,
+    plan_of,
     read_record,
-    said_in,
-    spoken,
+    set_by_file,
     write_record,
 )
-from duly.declare.changes import PlannedChange
-from duly.declare.comparison import SheetPlan, plan
-from duly.declare.entry_plans import attempts_of, decided_of, entry_of, plan_of
-from duly.declare.field_readers import SCHEDULE
-from duly.declare.file_text import read, write
-from duly.declare.schedule_file import KINDS, LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
-from duly.declare.toml_notation import table
-from duly.errors import DulyError, InvalidValue, SignatureChanged
+from duly.files.field_readers import SCHEDULE
+from duly.files.file_text import read, write
+from duly.files.schedule_file import KINDS, LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
+from duly.files.toml_notation import table
 from duly.model.job import JobRequest, Owner
-from duly.model.limit import Rate
+from duly.model.limit import Queue, Rate
 from duly.model.payload import decode
 from duly.model.policies import Policies
-from duly.model.queue import Queue
 from duly.model.schedule import Plan, StoredSchedule
+from duly.model.schedule_fields import SCHEDULE_FIELDS
 from duly.registry.definition import Definition
 from duly.registry.registry import Registry
 from duly.store.store import Store
-from duly.store.values import LaneRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
+from duly.store.values import LimitRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
 
 _WHAT_RUNS: Final = frozenset((*KINDS, "args", "cwd", "env", "stdin"))
-_LABEL: Final = ("rule", "zone", "title", "queue", "priority", "tags")
+_LABEL: Final = tuple(one.name for one in SCHEDULE_FIELDS if not one.path)
 _OF_THE_TASK: Final = ("task", "args", "version", "limits", "needs")
 _POLICIES: Final = tuple(field.name for field in fields(Policies) if field.name in SCHEDULE)
 
@@ -51,7 +53,7 @@ class FileDraft:
 
     file: str  # the name under which it is applied
     sheet: ScheduleFile
-    plan: SheetPlan
+    plan: FilePlan
     expected: str | None  # the record of the last application
     standing: StoredDefinitions
     applied: Record | None = None  # the same, understood
@@ -62,7 +64,7 @@ class FileDraft:
         """Return whether the file is applied already: no changes to make and the same record."""
         if self.expected is None or not self.plan.is_empty:
             return False
-        return said_in(self.expected) == write(self.plan.record)
+        return file_part(self.expected) == write(self.plan.record)
 
     def record(self, steps: Iterable[Step]) -> str:
         """Return the record to store once the steps are done."""
@@ -113,7 +115,7 @@ class FileDraft:
         now = known if plan is None else decided_of(plan)
         drifted = {each.field for change in self._changes(name) for each in change.drift}
         kept = drifted if name in made else {*known}
-        said = spoken(self.plan.record.schedules[name])
+        said = set_by_file(self.plan.record.schedules[name])
         return {
             word: known[word] if word in kept and word in known else found
             for word, found in now.items()
@@ -141,8 +143,8 @@ class FileDraft:
         seen, entry = self.standing.limits.get(change.name), change.entry
         if isinstance(entry, LimitEntry):
             rate = Rate.parse(entry.rate) if entry.rate else None
-            return LimitStep(seen=seen, rule=LaneRule(entry.name, entry.concurrency, rate))
-        return LimitStep(seen=seen, rule=LaneRule(change.name, None, None), dropped=True)
+            return LimitStep(seen=seen, rule=LimitRule(entry.name, entry.concurrency, rate))
+        return LimitStep(seen=seen, rule=LimitRule(change.name, None, None), dropped=True)
 
 
 async def draft(
@@ -255,7 +257,7 @@ def _merged(
         decides: tuple[str, ...] = ("title",) if wanted.kind == "task" else ()
         if source.task != live.task:
             decides = DECIDED
-        taken |= {*decides} - {*spoken(wanted)} - {each.field for each in change.drift}
+        taken |= {*decides} - {*set_by_file(wanted)} - {each.field for each in change.drift}
     fields: dict[str, Any] = {name: getattr(source, name) for name in _LABEL if name in taken}
     terms = live.terms
     if taken & _WHAT_RUNS:
@@ -347,7 +349,7 @@ def queue_entry(queue: Queue) -> QueueEntry:
     )
 
 
-def limit_entry(rule: LaneRule) -> LimitEntry:
+def limit_entry(rule: LimitRule) -> LimitEntry:
     rate = str(rule.rate) if rule.rate else None
     return LimitEntry(name=rule.name, concurrency=rule.concurrency, rate=rate)
 
@@ -366,6 +368,9 @@ async def _exported_schedules(store: Store) -> tuple[dict[str, ScheduleEntry], l
             if schedule.plan.owner is Owner.CODE:
                 continue
             name = schedule.plan.name
+            if schedule.is_finished:  # where it is not known yet, it would run again
+                notes.append(f"{name}: it has finished; it is left out")
+                continue
             try:
                 entry = entry_of(schedule)
                 read(write(ScheduleFile(schedules={name: entry})))
@@ -380,8 +385,6 @@ async def _exported_schedules(store: Store) -> tuple[dict[str, ScheduleEntry], l
 def _lost(schedule: StoredSchedule) -> list[str]:
     """Return notes on properties of a schedule that a file cannot express."""
     lost = []
-    if schedule.plan.tenant:
-        lost.append(f'its tenant "{schedule.plan.tenant}" is not exported')
     if schedule.pause and schedule.pause.until:
         lost.append(
             f"it is paused until {schedule.pause.until}; a file can only say that it is paused"

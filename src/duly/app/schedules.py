@@ -3,10 +3,20 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import Any, Final, Literal, TypeAlias, Unpack
 
-from duly.app.plans import RuleText, Startable, Timed, plan_of, policies_of, refuse_unknown, rule_of
-from duly.app.twins import Action, AppNoun, awaitable, blocking
+from duly.app.actions import Action, AppNoun, awaitable, blocking
+from duly.app.plans import (
+    RuleText,
+    ScheduleOptions,
+    Startable,
+    given_policies,
+    label_of,
+    paused_of,
+    plan_of,
+    refuse_unknown_options,
+    rule_of,
+)
 from duly.connection import LazyStore
 from duly.errors import InvalidValue, ScheduleExists, WrongState
 from duly.model.fire import Backfill
@@ -17,7 +27,8 @@ from duly.policy.backfill import check_stretch
 from duly.registry.option_values import When, when_of
 from duly.store.store import Store
 from duly.views.fires import Fire, history
-from duly.views.schedules import PAGE, Schedule, found, listed, preview
+from duly.views.schedules import PAGE, Schedule, preview, read_schedule, schedule_list
+from duly.views.tenancy import is_own_schedule, own_plan
 from duly.views.why import why_schedule
 
 IfExists: TypeAlias = Literal["error", "replace", "keep"]
@@ -43,7 +54,7 @@ class Schedules(AppNoun):
         name: str | None = None,
         if_exists: IfExists = "error",
         connection: object | None = None,
-        **words: Unpack[Timed],
+        **words: Unpack[ScheduleOptions],
     ) -> Action[Schedule]:
         """Add a schedule. Its first due moment is after now.
 
@@ -51,10 +62,11 @@ class Schedules(AppNoun):
         With your ``connection`` it is part of your transaction; this holds for all methods that
         take one.
         """
-        rule_of(rule, said=f"{self._noun}.add({rule!r})")
+        rule_of(rule, code=f"{self._noun}.add({rule!r})")
         plan = plan_of(rule, call, name=name, zone=self._zone, owner=Owner.API, words=words)
+        paused = paused_of(words)
         return Action(
-            lambda store: added(store, plan, if_exists),
+            lambda store: added(store, plan, if_exists, paused=paused),
             connection,
             decides=if_exists == "replace",
         )
@@ -67,7 +79,7 @@ class Schedules(AppNoun):
         *,
         rule: RuleText | None = None,
         connection: object | None = None,
-        **words: Unpack[Timed],
+        **words: Unpack[ScheduleOptions],
     ) -> Action[Schedule]:
         """Change only the options that are given. An edit never makes a run count as missed."""
         change = change_of(rule, words)
@@ -94,9 +106,9 @@ class Schedules(AppNoun):
         async def pause(store: Store) -> Schedule:
             moment = when_of("until", until)
             if moment is not None and not isinstance(moment, datetime):
-                moment = (await store.upkeep.progress()).now + moment
+                moment = (await store.maintenance.progress()).now + moment
             await store.schedules.pause(name, until=moment, note=note, catch_up=catch_up)
-            return await found(store, name)
+            return await read_schedule(store, name)
 
         return Action(pause, connection)
 
@@ -104,7 +116,7 @@ class Schedules(AppNoun):
     def resume(self, name: str, /, *, connection: object | None = None) -> Action[Schedule]:
         async def resume(store: Store) -> Schedule:
             await store.schedules.resume(name)
-            return await found(store, name)
+            return await read_schedule(store, name)
 
         return Action(resume, connection)
 
@@ -152,21 +164,21 @@ class Schedules(AppNoun):
             )
         )
 
-    aadd = awaitable(add)
-    aedit = awaitable(edit)
-    aremove = awaitable(remove)
-    apause = awaitable(pause)
-    aresume = awaitable(resume)
-    askip_next = awaitable(skip_next)
-    aunskip = awaitable(unskip)
-    arun = awaitable(run)
-    abackfill = awaitable(backfill)
+    aadd: Final = awaitable(add)
+    aedit: Final = awaitable(edit)
+    aremove: Final = awaitable(remove)
+    apause: Final = awaitable(pause)
+    aresume: Final = awaitable(resume)
+    askip_next: Final = awaitable(skip_next)
+    aunskip: Final = awaitable(unskip)
+    arun: Final = awaitable(run)
+    abackfill: Final = awaitable(backfill)
 
     # Ask.
 
     @blocking
     def get(self, name: str, /) -> Action[Schedule]:
-        return Action(lambda store: found(store, name))
+        return Action(lambda store: read_schedule(store, name))
 
     @blocking
     def list(
@@ -177,7 +189,7 @@ class Schedules(AppNoun):
         They come in name order, starting after the cursor ``after``.
         """
         wanted = parse_schedule_filter(words)
-        return Action(lambda store: listed(store, wanted, after=after, limit=limit))
+        return Action(lambda store: schedule_list(store, wanted, after=after, limit=limit))
 
     @blocking
     def history(
@@ -202,42 +214,52 @@ class Schedules(AppNoun):
         """Explain the result of a run: the latest one, or the one ``at`` a time."""
         return Action(lambda store: why_schedule(store, name, at))
 
-    aget = awaitable(get)
-    alist = awaitable(list)
-    ahistory = awaitable(history)
-    apreview = awaitable(preview)
-    awhy = awaitable(why)
+    aget: Final = awaitable(get)
+    alist: Final = awaitable(list)
+    ahistory: Final = awaitable(history)
+    apreview: Final = awaitable(preview)
+    awhy: Final = awaitable(why)
 
 
-async def added(store: Store, plan: Plan, if_exists: IfExists) -> Schedule:
+async def added(
+    store: Store,
+    plan: Plan,
+    if_exists: IfExists = "error",
+    *,
+    paused: bool = False,
+    tenant: str | None = None,
+) -> Schedule:
+    """Add a schedule, or deal with the one of that name; a tenant has only its own."""
     if if_exists not in ("error", "replace", "keep"):
         raise InvalidValue(f"if_exists={if_exists!r}: choose one of error, replace, keep")
     try:
-        [new] = await store.schedules.add([plan])
+        [new] = await store.schedules.add([own_plan(plan, tenant)], paused=paused)
     except ScheduleExists:
-        if if_exists == "error":
+        if if_exists == "error" or not await is_own_schedule(store, plan.name, tenant):
             raise
         if if_exists == "keep":
-            return await found(store, plan.name)
-        return await edited(store, plan.name, lambda _: plan)
+            return await read_schedule(store, plan.name)
+        return await edited(store, plan.name, lambda _: own_plan(plan, tenant))
     return Schedule.of(new, None)
 
 
 async def edited(store: Store, name: str, change: Change) -> Schedule:
     await store.schedules.edit(name, change)
-    return await found(store, name)
+    return await read_schedule(store, name)
 
 
 def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
     """Return a function that changes a plan, only in the options that are given."""
-    refuse_unknown(words)
+    refuse_unknown_options(words)
     if rule is not None:
-        rule_of(rule, said=f"duly.schedules.edit(rule={rule!r})")
-    said = policies_of(words)
-    chosen = {word: getattr(said, word) for word in words if word != "zone"}
+        rule_of(rule, code=f"duly.schedules.edit(rule={rule!r})")
+    chosen = given_policies(words)
+    label = label_of(words)
+    if "paused" in words:
+        raise InvalidValue("paused= is for a new schedule: say duly.schedules.pause() or resume()")
 
     def change(plan: Plan) -> Plan:
-        other: dict[str, Any] = {"policies": replace(plan.policies, **chosen)}
+        other: dict[str, Any] = {"policies": replace(plan.policies, **chosen), **label}
         if rule is not None:
             other["rule"] = str(rule)
         if "zone" in words:
@@ -249,8 +271,8 @@ def change_of(rule: RuleText | None, words: Mapping[str, Any]) -> Change:
 
 async def rewound(store: Store, name: str, *, to: datetime | None = None) -> Schedule:
     """Set the cursor back to a time, or to now, to recover after the database's clock was ahead."""
-    await store.schedules.rewind(name, to=to or await store.surroundings.now())
-    return await found(store, name)
+    await store.schedules.rewind(name, to=to or await store.diagnostics.now())
+    return await read_schedule(store, name)
 
 
 async def taken_back(store: Store, name: str) -> Schedule:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
-from duly.app.task_options import Using
+from duly.app.task_options import JobOptions
 from duly.errors import InvalidValue
 from duly.flow.trace import Step, StepRequest, Trace, current_trace
 from duly.registry.definition import Definition
+from duly.registry.option_values import start_of
 from duly.registry.parameters import Parameters
 from duly.registry.registry import Registry
 
@@ -33,7 +34,7 @@ class Mappable(Protocol[T_contra, Q, R_co]):
 def step_of(
     registry: Registry,
     definition: Definition,
-    using: Using,
+    using: JobOptions,
     *,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
@@ -74,12 +75,12 @@ def _first(parameters: Parameters) -> str:
     return parameters.positional[0]
 
 
-def _choices(using: Using, flow: str) -> dict[str, object]:
+def _choices(using: JobOptions, flow: str) -> dict[str, object]:
     """Return the options of a step; refuse options that make no sense inside a flow."""
     for word, why in _REFUSED.items():
         if word in using:
             raise InvalidValue(f"using({word}=…): {why.format(flow=flow, word=word)}")
-    if isinstance(using.get("run_after"), datetime):
+    if isinstance(start_of("run_after", using.get("run_after")), datetime):
         raise InvalidValue(
             "using(run_after=…): a fixed time would be the same for every run of the flow: give a "
             'delay after the previous steps, as run_after="5m"'

@@ -21,17 +21,20 @@ from typing import (
 )
 
 from duly import clock
-from duly.app.job import Job, JobSnapshot
+from duly.app.job import Job, PromisedJob
+from duly.app.jobs import Jobs, reading_jobs
 from duly.app.steps import Mappable, step_of
-from duly.app.task_options import TaskOptions, Using, refuse_unknown, refuse_unknown_options
+from duly.app.task_options import JobOptions, TaskOptions
 from duly.connection import LazyStore, awrite, told_which_database, write
 from duly.errors import InvalidValue
 from duly.flow.trace import Step, refuse_while_tracing
 from duly.model import job as model
 from duly.registry.context import Context, current
 from duly.registry.definition import Definition, define
+from duly.registry.instrument import Sending
+from duly.registry.option_values import name_of, refuse_unknown
 from duly.registry.registry import Registry
-from duly.store.foreign import Verb, Work, aenqueue_on, enqueue_on
+from duly.store.caller_connection import Verb, Work, aenqueue_on, enqueue_on
 from duly.store.store import Store
 
 P = ParamSpec("P")
@@ -54,11 +57,13 @@ class Enqueuer:
         *,
         connection: object | None,
         idempotency_key: str | None,
-        twin: str,
+        async_name: str,
     ) -> list[Job[R]]:
-        asked = _asked(calls)
-        numbers = self._write(asked, connection, idempotency_key, twin=twin)
-        return self._jobs(calls, asked, numbers)
+        with Sending(self.registry.instruments, _asked(calls)) as sending:
+            numbers = self._write(
+                sending.requests, connection, idempotency_key, async_name=async_name
+            )
+        return self._jobs(calls, sending.requests, numbers)
 
     def _write(
         self,
@@ -66,11 +71,13 @@ class Enqueuer:
         connection: object | None,
         idempotency_key: str | None,
         *,
-        twin: str,
+        async_name: str,
     ) -> list[int]:
         """Store the jobs, on the caller's connection if there is one; return their numbers."""
         if connection is None:
-            return self.lazy.call(lambda store: _enqueued(store, asked, idempotency_key), twin=twin)
+            return self.lazy.call(
+                lambda store: _enqueued(store, asked, idempotency_key), async_name=async_name
+            )
         _refuse_both(idempotency_key)
         with told_which_database(self.lazy, connection):
             return enqueue_on(connection, asked)
@@ -82,28 +89,24 @@ class Enqueuer:
         connection: object | None,
         idempotency_key: str | None,
     ) -> list[Job[R]]:
-        asked = _asked(calls)
-        if connection is None:
-            numbers = await _enqueued(await self.lazy.store(), asked, idempotency_key)
-        else:
-            _refuse_both(idempotency_key)
-            with told_which_database(self.lazy, connection):
-                numbers = await aenqueue_on(connection, asked)
+        with Sending(self.registry.instruments, _asked(calls)) as sending:
+            asked = sending.requests
+            if connection is None:
+                numbers = await _enqueued(await self.lazy.store(), asked, idempotency_key)
+            else:
+                _refuse_both(idempotency_key)
+                with told_which_database(self.lazy, connection):
+                    numbers = await aenqueue_on(connection, asked)
         return self._jobs(calls, asked, numbers)
 
     def _jobs(
         self, calls: Sequence["Call[R]"], asked: Sequence[model.JobRequest], numbers: Sequence[int]
     ) -> list[Job[R]]:
         now = clock.now()
-        sights: dict[int, JobSnapshot] = {}  # a job's arguments are not part of it
-        jobs: list[Job[R]] = []
-        for call, request, number in zip(calls, asked, numbers, strict=True):
-            like = request.like or request
-            sight = sights.get(id(like))
-            if sight is None:
-                sight = sights[id(like)] = JobSnapshot.promised(like, now)
-            jobs.append(Job(self.lazy, number, sight, call.definition))
-        return jobs
+        return [
+            Job(self.lazy, number, PromisedJob(request, now), call.definition)
+            for call, request, number in zip(calls, asked, numbers, strict=True)
+        ]
 
 
 def _asked(calls: Sequence["Call[R]"]) -> list[model.JobRequest]:
@@ -142,7 +145,7 @@ class Call(Generic[R_co]):
         self,
         enqueuer: Enqueuer,
         definition: Definition,
-        using: Using,
+        using: JobOptions,
         *,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
@@ -153,14 +156,14 @@ class Call(Generic[R_co]):
         self._using = using
         self._args = args
         self._kwargs = kwargs
-        self.definition = definition
+        self.definition: Definition = definition
 
     @property
     def task(self) -> str:
         return self.definition.name
 
     @property
-    def choices(self) -> Using:
+    def choices(self) -> JobOptions:
         """The options of the job, from ``using``."""
         return self._using
 
@@ -179,7 +182,7 @@ class Call(Generic[R_co]):
             [self],
             connection=self.connection,
             idempotency_key=self.idempotency_key,
-            twin="aenqueue()",
+            async_name="aenqueue()",
         )
         return job
 
@@ -216,7 +219,7 @@ class Call(Generic[R_co]):
 class Enqueueable(Generic[P, R_co]):
     """The common part of tasks and flows."""
 
-    def __init__(self, enqueuer: Enqueuer, definition: Definition, using: Using) -> None:
+    def __init__(self, enqueuer: Enqueuer, definition: Definition, using: JobOptions) -> None:
         update_wrapper(cast(Any, self), definition.function)
         self._enqueuer = enqueuer
         self._using = using
@@ -226,9 +229,9 @@ class Enqueueable(Generic[P, R_co]):
     def name(self) -> str:
         return self.definition.name
 
-    def using(self, **choices: Unpack[Using]) -> Self:
+    def using(self, **choices: Unpack[JobOptions]) -> Self:
         """Return the task with other options for its jobs."""
-        refuse_unknown(choices)
+        refuse_unknown(choices, JobOptions.__annotations__, who="using()")
         return type(self)(self._enqueuer, self.definition, {**self._using, **choices})
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
@@ -242,7 +245,7 @@ class Enqueueable(Generic[P, R_co]):
             [call],
             connection=call.connection,
             idempotency_key=call.idempotency_key,
-            twin=f"{self.name}.aenqueue()",
+            async_name=f"{self.name}.aenqueue()",
         )
         return job
 
@@ -353,7 +356,7 @@ class TaskDecorator:
         takes_context: bool = False,
         **options: Unpack[TaskOptions],
     ) -> Any:
-        refuse_unknown_options(options)
+        refuse_unknown(options, (*TaskOptions.__annotations__, "takes_context"), who="a task")
         if function is not None:
             return _declared(self._enqueuer, function, {**self._options, **options})
         chosen: TaskOptions = {**self._options, **options}
@@ -370,7 +373,67 @@ def _declared(
 ) -> Enqueueable[..., Any]:
     if isinstance(function, Enqueueable):
         raise InvalidValue(f"{function.name} is a task already: one @duly.task is enough")
+    function = reading_jobs(function, lambda: Jobs(enqueuer.registry, enqueuer.lazy))
     definition = define(function, takes_context=takes_context, **options)
     enqueuer.registry.add(definition)
     kind = AsyncTask if definition.is_async else Task
     return kind(enqueuer, definition, {})
+
+
+class ExternalTask(Enqueueable[..., Any]):
+    """A task that a target runs: a job of it is a job of ``duly.send``."""
+
+    def __init__(
+        self, enqueuer: Enqueuer, definition: Definition, using: JobOptions, sent: Mapping[str, Any]
+    ) -> None:
+        super().__init__(enqueuer, definition, using)
+        self._sent = sent  # the target, the task there, and options
+
+    @classmethod
+    def named(
+        cls, enqueuer: Enqueuer, task: str, *, target: str | None, options: Mapping[str, Any]
+    ) -> Self:
+        from duly.builtin import send_definitions  # noqa: PLC0415 - for those who hand jobs off
+
+        sent: dict[str, Any] = {"task": name_of("task", task)}
+        if target is not None:
+            sent["target"] = name_of("target", target)
+        if options:
+            sent["options"] = dict(options)
+        return cls(enqueuer, send_definitions()[0], {}, sent)
+
+    @property
+    def name(self) -> str:
+        """The name of the task in the other system."""
+        return str(self._sent["task"])
+
+    def using(self, **choices: Unpack[JobOptions]) -> Self:
+        """Return the task with other options for its jobs; ``timeout`` is for the outcome."""
+        refuse_unknown(choices, JobOptions.__annotations__, who="using()")
+        chosen: JobOptions = {**self._using, **choices}
+        return type(self)(self._enqueuer, self.definition, chosen, self._sent)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Call[Any]:
+        """Return the call with its arguments, to be enqueued later."""
+        given = self._given(args, kwargs)
+        return Call(self._enqueuer, self.definition, self._keyed(), args=(), kwargs=given)
+
+    def cancel(self, *, key: str, connection: object | None = None) -> bool:
+        """Cancel the unfinished job with the key; return whether there was one."""
+        return super().cancel(key=f"{self.name}:{key}", connection=connection)
+
+    async def acancel(self, *, key: str, connection: object | None = None) -> bool:
+        return await super().acancel(key=f"{self.name}:{key}", connection=connection)
+
+    def _step(
+        self, args: tuple[object, ...], kwargs: Mapping[str, object], *, maps: bool = False
+    ) -> Step[Any]:
+        return super()._step((), self._given(args, kwargs), maps=maps)
+
+    def _given(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> dict[str, object]:
+        return {**self._sent, "args": list(args), "kwargs": dict(kwargs)}
+
+    def _keyed(self) -> JobOptions:
+        """Return the options, with a key that is unique for the task there, not for all of them."""
+        key = self._using.get("key")
+        return self._using if key is None else {**self._using, "key": f"{self.name}:{key}"}

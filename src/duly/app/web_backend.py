@@ -36,9 +36,9 @@ class WebBackend:
         zone: str | None,
         settings: Settings | None = None,
     ) -> None:
-        self.registry = registry
+        self.registry: Registry = registry
         self.zone = zone
-        self.today = TodayCache()
+        self.today: TodayCache = TodayCache()
         self._lazy = lazy
         self._settings = settings
         self._http_workers: HttpWorkers | None = None
@@ -125,7 +125,7 @@ class UserApp(AppNouns):
         self._store = store
         self._lazy = OpenStore(store)
         self._tenant = user.tenant
-        self.registry = backend.registry
+        self.registry: Registry = backend.registry
 
     @property
     def zone(self) -> str | None:

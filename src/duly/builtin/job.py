@@ -1,7 +1,10 @@
 """The current job, as a built-in task sees it, if it runs in one."""
 
 import logging
+from datetime import datetime, timedelta
 
+from duly.instants import to_us
+from duly.model.hand_off import MessageId
 from duly.registry.context import ProcessGuard, current_or_none
 
 
@@ -14,6 +17,30 @@ def log() -> logging.Logger:
 def number() -> int | None:
     context = current_or_none()
     return None if context is None else context.job.id
+
+
+def queue() -> str | None:
+    context = current_or_none()
+    return None if context is None else context.job.queue
+
+
+def message_id() -> MessageId | None:
+    """Return the id of the job's message; a try that crashed is the same try again."""
+    context = current_or_none()
+    if context is None:
+        return None
+    job = context.job
+    return MessageId(job.id, context.attempt - job.crashes, to_us(job.created_at))
+
+
+def due_at() -> datetime | None:
+    context = current_or_none()
+    return None if context is None else context.due_at
+
+
+def timeout() -> timedelta | None:
+    context = current_or_none()
+    return None if context is None else context.job.terms.timeout
 
 
 def guard() -> ProcessGuard | None:

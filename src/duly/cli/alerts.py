@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from duly.cli.formats import NOTHING, Listing, NounGroup, View, iso, list_options, show_list
-from duly.cli.store import NEEDS_YOU, refuse, run, settled, store_option
+from duly.cli.store import NEEDS_YOU, run, settled, store_option
 from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def alerts() -> None:
     \b
     Exit codes: 0 success, 1 a receiver did not accept the test message, 2 invalid usage, 5 the
     database cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
 
 
 @alerts.command("list")
@@ -42,7 +42,7 @@ def list_command(pending: bool, limit: int, store: str, view: View) -> None:  # 
       duly alerts
       duly alerts --pending           with the error of the last attempt
       duly alerts -o json
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
     show_list(
         store, view, lambda there: there.alerts.messages(pending=pending, limit=limit), MESSAGES
     )
@@ -56,13 +56,13 @@ def test(name: str | None) -> None:
     \b
       duly alerts test
       duly alerts test --to "webhook hooks.example.com"
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
     settings = settled().alerts
     if settings is None or not settings.to:
-        refuse(InvalidValue("duly.toml has no [[alerts.to]]: add one with webhook or email"))
+        raise InvalidValue("duly.toml has no [[alerts.to]]: add one with webhook or email")
     names = [one.name for one in settings.to]
     if name is not None and name not in names:
-        refuse(InvalidValue(f'--to "{name}": there are {", ".join(names)}'))
+        raise InvalidValue(f'--to "{name}": there are {", ".join(names)}')
     results = run(_sent(settings, names if name is None else [name]))
     for one, error in results.items():
         click.echo(f"{one}: {'sent' if error is None else f'not sent: {error}'}")

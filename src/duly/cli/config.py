@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from duly.cli.output import table
-from duly.cli.store import output_option, refuse
-from duly.errors import DulyError
-from duly.policy.printable import json_text
+from duly.cli.store import output_option
+from duly.policy.redaction import json_text
 
 if TYPE_CHECKING:
     from duly.settings import Settings
@@ -32,13 +31,10 @@ def config(output: str) -> None:
 
     \b
     Exit codes: 0 success, 2 a configured value is invalid: the message names it and its source.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
     from duly.settings import load
 
-    try:
-        settings = load({}, os.environ, Path.cwd())
-    except DulyError as error:
-        refuse(error)
+    settings = load({}, os.environ, Path.cwd())
     _name_file(settings)
     click.echo(_as_json(settings) if output == "json" else _as_table(settings))
 

@@ -18,8 +18,9 @@ def db() -> None:
     """Create, migrate and check the tables of duly.
 
     \b
-    Exit codes: 0 success, 1 a problem was found, 2 invalid usage, 5 the database cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 success, 1 a problem was found, 2 invalid usage, 5 the database cannot be
+    reached.
+    """
 
 
 @db.command("migrate")

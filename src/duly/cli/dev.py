@@ -21,9 +21,8 @@ from duly.cli.options import (
     working_options,
 )
 from duly.cli.output import say
-from duly.cli.serving import serve_app, use_store_option, with_secret
-from duly.cli.store import refuse, run, settled
-from duly.errors import DulyError
+from duly.cli.serving import begin, serve_app, with_secret
+from duly.cli.store import run, settled
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 DEMO: Final = "duly.demo"
@@ -50,23 +49,20 @@ def dev(app: str | None, *, reload: bool, demo: bool, **words: Any) -> None:
       duly dev --demo             run an example shop instead of an app
 
     \b
-    Exit codes: 0 stopped, 1 the app cannot be imported, 2 invalid usage or a mistake in the app,
-    3 no such app.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 stopped, 1 the app cannot be imported, 2 invalid usage or a mistake in the app, 3
+    no such app.
+    """
     if demo and app is not None:
         raise click.UsageError(f"--demo runs its own app: leave out {app}")
-    try:
-        if demo:
-            _run_demo(words)
-            return
-        if not reload:
-            serve_app(app, words, command="dev", worker=True, scheduler=True)
-            return
-        settings = settled(app=app, **split_settings(words)[0])
-        use_store_option(settings)
-        raise SystemExit(_run_with_reload(app_of(settings, "dev"), words))
-    except DulyError as error:
-        refuse(error)
+    if demo:
+        _run_demo(words)
+        return
+    if not reload:
+        serve_app(app, words, command="dev", worker=True, scheduler=True)
+        return
+    settings = settled(app=app, **split_settings(words)[0])
+    begin(settings)
+    raise SystemExit(_run_with_reload(app_of(settings, "dev"), words))
 
 
 def _run_demo(words: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ import click
 
 from duly.cli.formats import is_coloured
 from duly.cli.store import NEEDS_YOU, name_store, output_option, run, store_option
-from duly.policy.printable import json_text, one_line
+from duly.policy.redaction import json_text, one_line
 
 if TYPE_CHECKING:
     from duly.doctor import Finding
@@ -40,7 +40,7 @@ def doctor(store: str, output: str) -> None:
 
     \b
     Exit codes: 0 no errors, 1 errors found, 5 the database cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
     from duly.doctor import examine
 
     name_store(store)

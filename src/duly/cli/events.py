@@ -1,7 +1,6 @@
 """``duly events``: list and show events, emit one, let a schedule react to past ones."""
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,17 +14,16 @@ from duly.cli.formats import (
     NounGroup,
     View,
     list_options,
-    read_when,
+    read_past,
     show_list,
     utc_option,
     view_as_dict,
 )
 from duly.cli.options import WholeNumber, page_options
-from duly.cli.output import table
-from duly.cli.store import NEEDS_YOU, ask, output_option, refuse, store_option
-from duly.errors import DulyError, InvalidValue
-from duly.policy.printable import json_text, one_line
-from duly.settings.loading import machine_zone
+from duly.cli.output import is_confirmed, table
+from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
+from duly.errors import InvalidValue
+from duly.policy.redaction import json_text, one_line, shortened
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -54,16 +52,18 @@ def events() -> None:
       duly events replay reindex --since 2d --dry-run
 
     \b
-    Exit codes: 0 ok, 1 it was not done, 2 something in the command line is wrong, 3 there is no
-    such event or schedule, 5 the store cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 success, 1 not confirmed, 2 invalid usage, 3 no such event or schedule, 5 the
+    database cannot be reached.
+    """
 
 
 @events.command("list")
 @click.argument("pattern", metavar="[PATTERN]", default="*")
 @click.option("--key", metavar="KEY", help="Only events with this key.")
-@click.option("--since", metavar="TIME", help="From then on: 2d ago as 2d, or 2026-11-16.")
-@click.option("--until", metavar="TIME", help="Before then.")
+@click.option(
+    "--since", metavar="TIME", help="Only events since then: 2d for two days ago, or 2026-11-16."
+)
+@click.option("--until", metavar="TIME", help="Only events before then.")
 @page_options(MOST_LISTED)
 @store_option
 @list_options
@@ -89,7 +89,7 @@ def list_command(
 
     REACTIONS is how many jobs it started; merged: a later event replaced it; skipped: duly events
     show ID says why.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
     begin, end = (_ago(text, option) for text, option in ((since, "--since"), (until, "--until")))
     on: str | None = None
 
@@ -106,7 +106,7 @@ def list_command(
     asked = pattern != "*" or any(one is not None for one in (key, since, until, after))
     show_list(store, view, found, replace(EVENTS, nothing=NO_MATCH) if asked else EVENTS)
     if on is not None:
-        click.echo(f"there are more: go on with --after {on}, or say --limit", err=True)
+        click.echo(f"there are more: continue with --after {on}, or raise --limit", err=True)
 
 
 @events.command("show")
@@ -149,12 +149,9 @@ def emit_command(
       duly events emit order.approved by=ada --key A7      for a flow that waits for this
 
     \b
-    Exit codes: 0 ok, 2 something in the command line is wrong, 5 the store cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    try:
-        event = _event(name, fields, key=key, whole=whole)
-    except DulyError as error:
-        refuse(error)
+    Exit codes: 0 success, 2 invalid usage, 5 the database cannot be reached.
+    """
+    event = _event(name, fields, key=key, whole=whole)
 
     async def emitted(opened: "Store") -> list[int]:
         from duly.views.event import emit_events
@@ -168,13 +165,16 @@ def emit_command(
 @events.command("replay")
 @click.argument("schedule", metavar="SCHEDULE")
 @click.option(
-    "--since", metavar="TIME", required=True, help="From then on: 2d ago as 2d, or 2026-11-16."
+    "--since",
+    metavar="TIME",
+    required=True,
+    help="Only events since then: 2d for two days ago, or 2026-11-16.",
 )
-@click.option("--until", metavar="TIME", default="now", help="Before then; by default, now.")
-@click.option("--only", "pattern", metavar="PATTERN", help='Only events that match: "class.*".')
 @click.option(
-    "--dry-run", is_flag=True, help="Print how many events it would be, and change nothing."
+    "--until", metavar="TIME", default="now", help="Only events before then. Default: now."
 )
+@click.option("--only", "pattern", metavar="PATTERN", help='Only events that match: "class.*".')
+@click.option("--dry-run", is_flag=True, help="Print the number of events, and change nothing.")
 @click.option("-y", "--yes", is_flag=True, help=f"Do not ask for confirmation of more than {FEW}.")
 @output_option
 @store_option
@@ -201,17 +201,16 @@ def replay_command(
     printed.
 
     \b
-    Exit codes: 0 ok (also if there was nothing left to do), 1 it was not done, 2 something in the
-    command line is wrong, 3 there is no such schedule, 5 the store cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 success (also if there was nothing left to do), 1 not confirmed, 2 invalid usage,
+    3 no such schedule, 5 the database cannot be reached.
+    """
 
     async def replayed(opened: "Store") -> "ReplayResult":
-        from duly.app.events import Events
-        from duly.connection import OpenStore
+        from duly.app.nouns import StoreNouns
 
-        now = (await opened.upkeep.progress()).now
+        now = (await opened.maintenance.progress()).now
         between = _moment(since, "--since", now), _moment(until, "--until", now)
-        events = Events(OpenStore(opened))
+        events = StoreNouns(opened).events
         foreseen = await events.areplay(schedule, *between, pattern=pattern, dry_run=True)
         if dry_run or not foreseen.events:
             return foreseen
@@ -237,16 +236,12 @@ def _row(event: "EventView", view: View) -> tuple[str, ...]:
         view.moment(event.at),
         event.name,
         event.key or NOTHING,
-        payload if view.output == "wide" else _short(payload),
+        payload if view.output == "wide" else shortened(payload, LONGEST_CELL),
         event.summary or NOTHING,
         str(event.id),
         event.submitter or NOTHING,
         event.tenant or NOTHING,
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
 
 
 def _lines(event: "EventView", view: View) -> Iterator[str]:
@@ -324,17 +319,12 @@ def _moment(text: str, option: str, now: datetime) -> datetime:
     """Parse a time, or a duration before now; ``now`` includes events of this moment."""
     if text.strip() == "now":
         return now + timedelta.resolution
-    found = read_when(text, zone=machine_zone() or "UTC", option=option)
-    return now - found if isinstance(found, timedelta) else found
+    return read_past(text, zone=None, option=option, now=now)
 
 
 def _make_sure(foreseen: "ReplayResult", *, yes: bool) -> None:
-    if yes or foreseen.events <= FEW:
-        return
-    question = f"let {foreseen.schedule} react to {foreseen.events:,} events"
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"this would {question}: say --yes")
-    if not click.confirm(f"{question}?", err=True):
+    deed = f"let {foreseen.schedule} react to {foreseen.events:,} events"
+    if not yes and foreseen.events > FEW and not is_confirmed(deed):
         raise SystemExit(NEEDS_YOU)
 
 

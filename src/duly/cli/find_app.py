@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from duly.cli.output import say
 from duly.errors import DulyError, InvalidValue, NotFound
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def imported(target: str, settings: "Settings") -> "Registry":
         line = _author_line(error)
         if line is None:
             raise
-        click.echo(f"Error: {line}: {error}", err=True)
+        say(f"Error: {line}: {error}", level="error")
         raise SystemExit(click.UsageError.exit_code) from None
     except Exception as error:  # noqa: BLE001 - whatever the application does when imported
         raise SystemExit(_show_traceback(target, error)) from None
@@ -93,7 +94,7 @@ def _show_traceback(target: str, error: Exception) -> int:
     while step is not None and _is_foreign(step.tb_frame.f_code.co_filename):
         step = step.tb_next
     said = "".join(traceback.format_exception(error.with_traceback(step), chain=False))
-    click.echo(f"Error: {target} cannot be imported:\n{said.rstrip()}", err=True)
+    say(f"Error: {target} cannot be imported:\n{said.rstrip()}", level="error")
     return click.ClickException.exit_code
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from zoneinfo import ZoneInfo
 
 import click
@@ -21,7 +21,7 @@ from duly.cli.store import ask
 from duly.clock import now, sleep
 from duly.durations import parse_duration
 from duly.errors import RuleError, ZoneMissing
-from duly.policy.printable import json_text
+from duly.policy.redaction import json_text
 from duly.rules import at, local_time
 from duly.settings.loading import machine_zone
 
@@ -133,8 +133,8 @@ class Listing(Generic[T]):
     plain: Callable[[T], Mapping[str, object]] = view_as_dict  # for JSON
 
 
-utc_option = click.option("--utc", is_flag=True, help="Show times in UTC.")
-watch_option = click.option(
+utc_option: Final = click.option("--utc", is_flag=True, help="Show times in UTC.")
+watch_option: Final = click.option(
     "-w", "--watch", is_flag=True, help="Refresh every 2 seconds, until Ctrl-C."
 )
 
@@ -220,6 +220,14 @@ def read_when(text: str, *, zone: str | None, option: str) -> datetime | timedel
     if length is not None:
         return length
     return read_moment(text, zone=zone, option=option, or_length=True)
+
+
+def read_past(text: str, *, zone: str | None, option: str, now: datetime) -> datetime:
+    """Parse a time, or a duration before ``now``; the word "now" is ``now``."""
+    if text.strip() == "now":
+        return now
+    found = read_when(text, zone=zone or machine_zone() or "UTC", option=option)
+    return now - found if isinstance(found, timedelta) else found
 
 
 def read_moment(text: str, *, zone: str | None, option: str, or_length: bool = False) -> datetime:

@@ -15,15 +15,14 @@ import click
 
 from duly.cli.inputs import BoundedReader
 from duly.cli.output import say
-from duly.cli.store import NEEDS_YOU, USAGE, refuse, settled
+from duly.cli.store import NEEDS_YOU, USAGE, settled, store_of
 from duly.errors import DulyError, InvalidValue, RuleError
-from duly.policy.printable import one_line
-from duly.policy.redaction import redacted
+from duly.policy.redaction import one_line, redacted
 from duly.registry.app_loading import find
 from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
-    from duly.declare.importers import Imported
+    from duly.files.importers import Imported
 
 
 STDIN: Final = "-"
@@ -54,7 +53,7 @@ def import_command() -> None:
     \b
     Exit codes: 0 success, 1 an entry could not be read and is not in the file, 2 invalid usage or
     source, 3 no such source.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
 
 
 @import_command.command("crontab")
@@ -72,8 +71,8 @@ def crontab(source: str | None, *, zone: str | None, system: bool | None) -> Non
       crontab -l | duly import crontab --zone Europe/Berlin
       duly import crontab /etc/crontab --system --zone UTC
       duly import crontab /etc/cron.d --zone UTC
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.declare.importers.crontab import from_crontab
+    """
+    from duly.files.importers.crontab import from_crontab
 
     is_folder = source is not None and Path(source).is_dir()
     with_users = True if is_folder and system is None else system
@@ -99,8 +98,8 @@ def systemd(source: str | None, *, zone: str | None) -> None:
       duly import systemd /etc/systemd/system --zone Europe/Berlin
       duly import systemd backup.timer             with backup.service in the same folder
       systemctl cat backup.timer backup.service | duly import systemd
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.declare.importers.systemd import from_shown_units, from_units
+    """
+    from duly.files.importers.systemd import from_shown_units, from_units
 
     def found() -> "Imported":
         if source in (None, STDIN):
@@ -112,44 +111,135 @@ def systemd(source: str | None, *, zone: str | None) -> None:
 
 
 @import_command.command("celery-beat")
-@click.argument("source", metavar="SRC")
+@_SOURCE
 @click.option("--zone", metavar="ZONE", help="Time zone. Default: the Celery app's, or UTC.")
-def celery_beat(source: str, *, zone: str | None) -> None:
+def celery_beat(source: str | None, *, zone: str | None) -> None:
     """Convert a Celery beat_schedule, or the tables of django-celery-beat.
 
     SRC is module:attribute of a Celery app or of the schedule itself, the database with the tables
-    of django-celery-beat, or - for the output of manage.py dumpdata.
+    of django-celery-beat (by default the one that duly uses), or - for the output of manage.py
+    dumpdata.
 
     \b
       duly import celery-beat shop.celery:app
       duly import celery-beat shop/settings.py:CELERY_BEAT_SCHEDULE --zone Europe/Berlin
+      manage.py duly import celery-beat
       duly import celery-beat db.sqlite3
       duly import celery-beat postgresql://user@host/shop
       python manage.py dumpdata django_celery_beat | duly import celery-beat -
 
     A module is imported in this Python: run the command where Celery is installed. A database is
     only read. For databases other than SQLite and PostgreSQL, use a dump.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
 
     def found() -> "Imported":
-        from duly.app.beat_database import is_database, read_beat_dump, read_beat_tables
-        from duly.declare.importers.celery_beat import from_schedule
+        from duly.app.import_sources import is_database, read_beat_dump, read_beat_tables
+        from duly.files.importers.celery_beat import from_schedule
 
-        if source == STDIN or source.endswith(".json"):
+        if _is_text(source):
             return read_beat_dump(_text(source, "-"), zone=zone)
-        if is_database(source):
-            return read_beat_tables(source, zone=zone)
+        if source is None or is_database(source):
+            return read_beat_tables(_database(source), zone=zone)
         schedule, own = beat_schedule(source)
         return from_schedule(schedule, zone=zone or own)
 
     _print(found)
 
 
+_PARTIAL = click.option(
+    "--partial", is_flag=True, help="Print the other entries if one cannot be read."
+)
+
+
+@import_command.command("django-tasks-scheduler")
+@_SOURCE
+@_PARTIAL
+def django_tasks_scheduler(source: str | None, *, partial: bool) -> None:
+    """Convert the tasks of django-tasks-scheduler 4.
+
+    SRC is the database with its tables, by default the one that duly uses, or - for the output of
+    its own manage.py export. It is only read. If a task cannot be read, nothing is printed.
+
+    \b
+      manage.py duly import django-tasks-scheduler > schedules.toml
+      duly import django-tasks-scheduler postgresql://user@host/shop
+      python manage.py export | duly import django-tasks-scheduler -
+    """
+
+    def found() -> "Imported":
+        from duly.app.import_sources import read_tasks_export, read_tasks_scheduler
+
+        if _is_text(source):
+            return read_tasks_export(_text(source, "-"))
+        return read_tasks_scheduler(_database(source))
+
+    _print(found, partial=partial)
+
+
+@import_command.command("django-q2")
+@_SOURCE
+@_ZONE
+@_PARTIAL
+def django_q2(source: str | None, *, zone: str | None, partial: bool) -> None:
+    """Convert the schedules of django-q2.
+
+    SRC is the database with its tables, by default the one that duly uses, or - for the output of
+    manage.py dumpdata. It is only read. If a schedule cannot be read, nothing is printed. ZONE is
+    TIME_ZONE of the Django project.
+
+    \b
+      manage.py duly import django-q2 > schedules.toml
+      duly import django-q2 postgresql://user@host/shop --zone Europe/Berlin
+      python manage.py dumpdata django_q.schedule | duly import django-q2 - --zone Europe/Berlin
+    """
+
+    def found() -> "Imported":
+        from duly.app.import_sources import read_django_q, read_django_q_dump
+
+        if _is_text(source):
+            return read_django_q_dump(_text(source, "-"), zone=zone)
+        return read_django_q(_database(source), zone=zone)
+
+    _print(found, partial=partial)
+
+
+@import_command.command("rq-scheduler")
+@click.argument("source", metavar="SRC")
+@_ZONE
+@_PARTIAL
+def rq_scheduler(source: str, *, zone: str | None, partial: bool) -> None:
+    """Convert the scheduled jobs of rq-scheduler: SRC is the URL of its Redis, which is only read.
+
+    Jobs are pickles there; none is unpickled. A job whose arguments are plain values is converted,
+    any other is paused until you write its arguments. ZONE is that of the machine of rq-scheduler.
+    If a job cannot be read, nothing is printed.
+
+    \b
+      duly import rq-scheduler redis://host:6379/0 --zone Europe/Berlin > schedules.toml
+    """
+
+    def found() -> "Imported":
+        from duly.app.import_sources import read_rq_scheduler
+
+        return read_rq_scheduler(source, zone=zone, machine_zone=machine_zone())
+
+    _print(found, partial=partial)
+
+
+def _is_text(source: str | None) -> bool:
+    return source is not None and (source == STDIN or source.endswith(".json"))
+
+
+def _database(source: str | None) -> str:
+    """Return the named database, or the one that duly uses."""
+    return source or store_of(settled())
+
+
 class _ShowsScript(click.Command):
     """A command whose help ends with the script that prints the jobs."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from duly.declare.importers.apscheduler import PRINT_JOBS
+        from duly.files.importers.apscheduler import PRINT_JOBS
 
         super().format_epilog(ctx, formatter)
         with formatter.section("print_jobs.py"):
@@ -168,8 +258,8 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
 
     \b
       python print_jobs.py | duly import apscheduler --zone Europe/Berlin
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.declare.importers.apscheduler import PRINT_JOBS, from_printed, job_store_refused
+    """
+    from duly.files.importers.apscheduler import PRINT_JOBS, from_printed, job_store_refused
 
     if source is None and sys.stdin.isatty():
         say("Run this in the program that has the scheduler, and pipe its output here:\n")
@@ -177,7 +267,7 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
         raise SystemExit(USAGE)
 
     def found() -> "Imported":
-        from duly.app.beat_database import is_database, shown_address
+        from duly.app.import_sources import is_database, shown_address
 
         if source not in (None, STDIN) and is_database(str(source)):
             raise job_store_refused(shown_address(str(source)))
@@ -202,32 +292,43 @@ def _configured_zone() -> str | None:
 
 
 def _print(
-    found: "Callable[[], Imported]", *, each: tuple[str, str] = ("entry", "entries")
+    found: "Callable[[], Imported]",
+    *,
+    each: tuple[str, str] = ("entry", "entries"),
+    partial: bool = True,
 ) -> None:
-    """Print the file, the notes, and the entries that could not be read (exit code 1)."""
-    from duly.declare.file_text import write
+    """Print the file, the notes, and the entries that could not be read (exit code 1).
+
+    Without ``partial``, the file is not printed if an entry could not be read.
+    """
+    from duly.files.file_text import write
+    from duly.files.importers.collector import LEFT_OUT
 
     try:
         imported = found()
     except RuleError as error:
         say(f"Error: {error}")
         raise SystemExit(USAGE) from None
-    except DulyError as error:
-        refuse(error)
     unread = {*imported.unread}
     for note in imported.notes:
         if note not in unread:
             say(f"note: {one_line(redacted(note))}")
     count = len(imported.sheet.schedules)
-    say(f"{count} schedule{'s' * (count != 1)}")
-    if count:
+    shown = partial or not unread
+    if shown:
+        say(f"{count} schedule{'s' * (count != 1)}")
+    if count and shown:
         click.echo(write(imported.sheet), nl=False)
     if imported.unread:
         for problem in imported.unread:
-            say(f"warning: {one_line(redacted(problem))}")
+            said = problem if shown else problem.removesuffix(LEFT_OUT)
+            say(f"warning: {one_line(redacted(said))}")
         lost = len(imported.unread)
         verb = "is" if lost == 1 else "are"
-        say(f"{lost} {each[lost != 1]} could not be read and {verb} left out")
+        end = (
+            f" and {verb} left out" if shown else ": nothing is printed; --partial prints the rest"
+        )
+        say(f"{lost} {each[lost != 1]} could not be read{end}")
         raise SystemExit(NEEDS_YOU)
 
 
@@ -255,7 +356,7 @@ def _decoded(data: bytes, place: str) -> str:
 
 def _joined(folder: str, read: "Callable[[str], Imported]") -> "Imported":
     """Convert all files of a folder; entries of the same name get distinct ones."""
-    from duly.declare.importers.collector import ImportCollector
+    from duly.files.importers.collector import ImportCollector
 
     basket, reader = ImportCollector(), BoundedReader()
     for path in sorted(Path(folder).iterdir())[:MOST_FILES]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from duly.cli.formats import NOTHING, Listing, View
 from duly.cli.output import lined_up, roughly, table
-from duly.policy.printable import json_text, one_line
+from duly.policy.redaction import json_text, one_line, shortened
 
 if TYPE_CHECKING:
     from duly.views.flow import FlowView, StepView
@@ -96,7 +96,8 @@ def _about(job: "JobDetail", view: View) -> str:
 def _limits(job: "JobDetail") -> str:
     limits = ((limit.name, str(limit)) for limit in job.limits)
     needs = ((name, f"needs {amount}") for name, amount in job.needs.items())
-    return _pairs([*limits, *needs, ("timeout", job.timeout or "")])
+    callbacks = ((occasion, str(callback)) for occasion, callback in job.callbacks)
+    return _pairs([*limits, *needs, ("timeout", job.timeout or ""), *callbacks])
 
 
 def _where(job: "JobDetail") -> str:
@@ -105,8 +106,9 @@ def _where(job: "JobDetail") -> str:
     return _pairs(
         (
             ("worker", f"{job.worker}{process}" if job.worker else ""),
-            ("waits for", job.waits_for or ""),
+            ("handed to" if job.waits == "outcome" else "waits for", job.waits_for or ""),
             ("progress", done.rstrip()),
+            ("reported", job.progress.reported if job.progress else ""),
         )
     )
 
@@ -243,8 +245,7 @@ def _indented(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    line = text.partition("\n")[0]
-    return line if len(line) <= LONGEST_CELL else f"{line[: LONGEST_CELL - 1]}…"
+    return shortened(text.partition("\n")[0], LONGEST_CELL)
 
 
 def _length(length: timedelta | None) -> str:

@@ -16,6 +16,8 @@ from duly import __version__
 from duly.cli.options import remote_options
 from duly.cli.output import open_streams
 from duly.cli.serving import take_secret
+from duly.cli.store import refuse
+from duly.errors import DulyError
 
 COMMANDS: Final = {
     "dev": "duly.cli.dev:dev",
@@ -24,15 +26,15 @@ COMMANDS: Final = {
     "scheduler": "duly.cli.up:scheduler",
     "web": "duly.cli.web:web",
     "status": "duly.cli.status:status",
-    "why": "duly.cli.why:why",
+    "why": "duly.cli.status:why",
     "next": "duly.cli.rules:next_moments",
     "doctor": "duly.cli.doctor:doctor",
     "run": "duly.cli.run:run_command",
     "schedules": "duly.cli.schedules:schedules",
     "jobs": "duly.cli.jobs:jobs",
-    "queues": "duly.cli.queues:queues",
-    "limits": "duly.cli.limits:limits",
-    "workers": "duly.cli.workers:workers",
+    "queues": "duly.cli.capacity:queues",
+    "limits": "duly.cli.capacity:limits",
+    "workers": "duly.cli.capacity:workers",
     "events": "duly.cli.events:events",
     "plan": "duly.cli.plan:plan",
     "apply": "duly.cli.plan:apply",
@@ -42,6 +44,7 @@ COMMANDS: Final = {
     "tokens": "duly.cli.tokens:tokens",
     "alerts": "duly.cli.alerts:alerts",
     "config": "duly.cli.config:config",
+    "k8s": "duly.cli.kubernetes:k8s",
     "completion": "duly.cli.main:completion",
 }
 # Other names that users of similar tools try.
@@ -60,6 +63,13 @@ class CommandGroup(click.Group):
         named = next((word for word in typed if word in COMMANDS), "")
         with open_streams(shared=named in RUNNING):
             return super().main(*args, **words)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+        """Run the command; print an error of duly in one line and exit with its code."""
+        try:
+            return super().invoke(ctx)
+        except DulyError as error:
+            refuse(error)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         return list(COMMANDS)
@@ -86,9 +96,26 @@ class CommandGroup(click.Group):
         """Write nothing: the help text lists the commands in a better order."""
 
 
+def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:  # noqa: FBT001
+    if asked:
+        # By name: the libraries of databases are not imported for every command.
+        versions = import_module("duly.connection").versions()
+        click.echo(f"duly {__version__} ({', '.join(versions)})")
+        ctx.exit()
+
+
 @click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @remote_options
-@click.version_option(__version__, "-V", "--version", message="duly %(version)s")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the versions of duly, Python, its tables and its database libraries, and the store "
+    "if one is configured.",
+)
 def main() -> None:
     """Schedule tasks and run background jobs, on SQLite or PostgreSQL.
 
@@ -118,6 +145,7 @@ def main() -> None:
              duly tokens            access tokens for the HTTP API: list, create, revoke
              duly alerts            messages about problems: list, test
              duly config            show all settings and their sources
+             duly k8s render        print manifests for Kubernetes
              duly completion        print a completion script for a shell
 
     For details: duly COMMAND --help.
@@ -132,7 +160,7 @@ def main() -> None:
     Exit codes: 0 success, 1 a failure or a finding that needs attention, 2 invalid usage, 3 not
     found, 4 timed out, 5 the database cannot be reached, 6 the database has drifted from the file,
     130 interrupted while waiting for a job (Ctrl-C); the job continues.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
 
 
 @click.command("completion")
@@ -149,7 +177,7 @@ def completion(shell: str | None) -> None:
 
     \b
     Exit codes: 0 success, 2 unsupported shell.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
     from click.shell_completion import get_completion_class
 
     shell = shell or _own_shell()

@@ -15,11 +15,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Options whose setting has another name.
 _NAMES: Final = {"store": "url"}
-_SETTINGS: Final = (
-    "store", "allow", "allow_networks", "allow_signing", "log_level", "verbose",
-    "queues", "concurrency", "lease", "stop_timeout", "processes", "host", "port", "web",
-    "hosts", "trust_header", "trust_networks", "trust_role",
-)  # fmt: skip
 # Environment variables that an option before the command sets. The second of --url is
 # duly.connection.SAID_BY_OPERATOR, which overrides the URL in the app's code.
 _VARIABLES: Final = {
@@ -27,8 +22,8 @@ _VARIABLES: Final = {
     "token_file": ("DULY_TOKEN_FILE",),
 }
 
-app_argument = click.argument("app", required=False, metavar="[APP]")
-app_option = click.option(
+app_argument: Final = click.argument("app", required=False, metavar="[APP]")
+app_option: Final = click.option(
     "--app",
     metavar="APP",
     help="The app: tasks.py, shop.tasks or shop.tasks:duly. Default: DULY_APP, app in duly.toml, "
@@ -124,7 +119,7 @@ def setting_option(
 
 def serving_options(command: F) -> F:
     """Add the options of every command that runs an app."""
-    return _with_options(
+    return with_options(
         command,
         click.option(
             "--store",
@@ -135,13 +130,14 @@ def serving_options(command: F) -> F:
         setting_option("allow_networks", "10.1.0.0/16,…"),
         setting_option("allow_signing", "HOOK_SECRET,…"),
         setting_option("log_level", "LEVEL"),
+        setting_option("log_format", "FORMAT"),
         setting_option("verbose", None, "-v", "--verbose", is_flag=True, default=None),
     )
 
 
 def working_options(command: F) -> F:
     """Add the options of every command that runs jobs."""
-    return _with_options(
+    return with_options(
         command,
         setting_option("queues", "A,B"),
         setting_option("concurrency", "N"),
@@ -179,7 +175,7 @@ def working_options(command: F) -> F:
 
 def web_options(command: F) -> F:
     """Add the options that say where the web server listens."""
-    return _with_options(command, setting_option("host", "ADDRESS"), setting_option("port", "PORT"))
+    return with_options(command, setting_option("host", "ADDRESS"), setting_option("port", "PORT"))
 
 
 def dashboard_options(command: F) -> F:
@@ -187,7 +183,8 @@ def dashboard_options(command: F) -> F:
     return setting_option("web", None, "--web/--no-web", default=None)(web_options(command))
 
 
-def _with_options(command: F, *options: Any) -> F:
+def with_options(command: F, *options: Any) -> F:
+    """Add the options to a command, in this order."""
     for option in reversed(options):
         command = option(command)
     return command
@@ -195,8 +192,11 @@ def _with_options(command: F, *options: Any) -> F:
 
 def split_settings(words: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split the given options into settings, by setting name, and the others that have a value."""
-    settings = {_NAMES.get(word, word): words[word] for word in _SETTINGS if word in words}
-    rest = {word: value for word, value in words.items() if word not in _SETTINGS}
+    from duly.settings.settings import keys
+
+    named = {_NAMES.get(word, word): value for word, value in words.items()}
+    settings = {word: value for word, value in named.items() if word in keys()}
+    rest = {word: value for word, value in named.items() if word not in keys()}
     return settings, {word: value for word, value in rest.items() if value is not None}
 
 
@@ -204,7 +204,7 @@ def as_arguments(words: Mapping[str, Any]) -> list[str]:
     """Return the options as command-line arguments for another process, without ``--store``.
 
     A database URL may hold a password, and anybody on the machine can read a command line. The
-    other process reads it from its environment: see ``serving.use_store_option``.
+    other process reads it from its environment: see ``serving.begin``.
     """
     said = []
     for word, value in words.items():

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
+from threading import Event
 from typing import IO, Any, TextIO
 
 import click
 from click import echo
 
 from duly.errors import RuleError, ZoneMissing
-from duly.policy.printable import one_line, printable
+from duly.policy.redaction import one_line, printable
 from duly.settings.loading import machine_zone
 
 
@@ -102,6 +103,7 @@ def open_streams(*, shared: bool = False) -> Iterator[None]:
         raise SystemExit(NOT_WRITTEN) from None
     finally:
         sys.stdout, sys.stderr = before
+        _json_logs.clear()
 
 
 class _Sanitised:
@@ -169,6 +171,25 @@ def _discard_buffer() -> None:
     os.close(devnull)
 
 
-def say(text: str) -> None:
+_json_logs = Event()
+
+
+def log_as_json() -> None:
+    """Write the messages of this process as JSON lines from now on."""
+    _json_logs.set()
+
+
+def is_confirmed(deed: str) -> bool:
+    """Ask whether to do it; without a terminal, refuse. ``deed`` is as "cancel 7 jobs"."""
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"this would {deed}: add --yes")
+    return click.confirm(f"{deed}?", err=True)
+
+
+def say(text: str, /, **facts: object) -> None:
     """Write a message for people to stderr, which a program that reads stdout does not see."""
+    if _json_logs.is_set():
+        from duly.runtime.console import json_line
+
+        text = json_line(text, **facts)
     echo(printable(text), err=True)

@@ -12,14 +12,14 @@ from duly.cli.find_app import app_of, has_app, imported
 from duly.cli.inputs import BoundedReader
 from duly.cli.options import app_option
 from duly.cli.output import say
-from duly.cli.store import ask, output_option, refuse, run, settled, store_option
+from duly.cli.store import ask, output_option, run, settled, store_option
 from duly.errors import DulyError, InvalidValue, NotFound
 
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.app.schedule_files import FileDraft
-    from duly.declare import ScheduleFile
-    from duly.declare.changes import FieldDifference, PlannedChange
+    from duly.files import ScheduleFile
+    from duly.files.comparison import FieldDifference, PlannedChange
     from duly.registry.registry import Registry
 
 
@@ -42,7 +42,7 @@ def file_options(command: F) -> F:
         click.option(
             "--name", metavar="NAME", help="Name to record the file under; by default its own."
         ),
-        click.option("--prune", is_flag=True, help="Remove what is no longer in the file."),
+        click.option("--prune", is_flag=True, help="Remove entries that left the file."),
         click.option(
             "--take-back", is_flag=True, help="Overwrite changes that were made elsewhere."
         ),
@@ -66,7 +66,7 @@ def plan(
     app: str | None,
     output: str,
 ) -> None:
-    """Show what applying FILE would do, and where what is there has drifted from it.
+    """Show what applying FILE would change, and where the database has drifted from it.
 
     \b
       duly plan
@@ -78,13 +78,13 @@ def plan(
       + added   ~ changed   - removed   ! drift: set by a person, and it stays
       ? no longer in the file, and kept
 
-    Tasks and their arguments are checked, as apply does, if there is an app; or it says that they
-    were not. An SQLite store that is not there yet counts as empty, and is not made.
+    If there is an app, tasks and their arguments are checked as by apply; otherwise a note says
+    that they were not. A SQLite file that does not exist counts as empty and is not created.
 
     \b
-    Exit codes: 0 no drift, 1 the app cannot be imported, 2 something in the file, the app or the
-    command line is wrong, 3 there is no such file, 5 the store cannot be reached, 6 there is drift.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 no drift, 1 the app cannot be imported, 2 the file, the app or the command line
+    is wrong, 3 no such file, 5 the database cannot be reached, 6 there is drift.
+    """
     made = _draft(file, name=name, prune=prune, take_back=take_back, store=store)
     if output == "json":
         click.echo(json.dumps(plain(made)))
@@ -108,11 +108,10 @@ def apply(
     yes: bool,
     app: str | None,
 ) -> None:
-    """Do what `duly plan` shows, all of it or nothing.
+    """Make the changes that `duly plan` shows: all of them, or none.
 
-    What a person has changed since the file was applied last stays, whether or not the file says
-    anything about it, unless it is taken back. What is no longer in the file stays, unless it is
-    pruned.
+    Edits that people made since the file was applied last stay, unless --take-back is given.
+    Entries that are no longer in the file stay, unless --prune is given.
 
     \b
       duly apply
@@ -120,17 +119,14 @@ def apply(
       duly apply --app shop.tasks            if FILE says task = …
 
     \b
-    Exit codes: 0 done, 1 it changed meanwhile or you said no, 2 something in the file or the
-    command line is wrong, 3 there is no such file, 5 the store cannot be reached, 6 drift is left.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 done, 1 the database changed or you answered no, 2 the file or the command line
+    is wrong, 3 no such file, 5 the database cannot be reached, 6 drift is left.
+    """
     made = _draft(file, name=name, prune=prune, take_back=take_back, store=store)
     _show(made)
     if not made.is_written:
-        try:
-            tasks = _tasks(made, app)
-            made.steps(tasks)  # raise errors before asking for confirmation
-        except DulyError as error:
-            refuse(error)
+        tasks = _tasks(made, app)
+        made.steps(tasks)  # raise errors before asking for confirmation
         _agree(made, yes=yes)
         _apply(store, made, tasks)
     _exit_by(made)
@@ -139,19 +135,19 @@ def apply(
 @click.command("export")
 @store_option
 def export(store: str) -> None:
-    """Print what is in the store as a file: schedules that are not code's, queues and limits.
+    """Print queues, limits and the schedules that code does not declare, as a file.
 
     \b
       duly export > schedules.toml
 
-    It is a file for its owner: arguments, headers and environments are in it as they are.
+    Keep the file private: arguments, headers and environments are not hidden in it.
 
     \b
-    Exit codes: 0 ok, 5 the store cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 success, 5 the database cannot be reached.
+    """
     from duly.app.schedule_files import exported
-    from duly.declare.entry_plans import has_secrets
-    from duly.declare.file_text import write
+    from duly.files.entry_plans import has_secrets
+    from duly.files.file_text import write
 
     sheet, notes = ask(store, exported)
     for note in notes:
@@ -159,17 +155,14 @@ def export(store: str) -> None:
     kept = [entry.name for entry in sheet.schedules.values() if has_secrets(entry)]
     if kept:
         shown = ", ".join(kept[:MOST_NAMED]) + (", …" if len(kept) > MOST_NAMED else "")
-        say(f"note: what other commands hide is in this file ({shown}): keep it to yourself")
+        say(f"note: this file contains values that other commands hide ({shown}): keep it private")
     click.echo(write(sheet), nl=False)
 
 
 def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: str) -> "FileDraft":
     from duly.app.schedule_files import draft
 
-    try:
-        sheet = read_sheet(file)
-    except DulyError as error:
-        refuse(error)
+    sheet = read_sheet(file)
     known = name or Path(file).name
 
     async def made(there: "Store") -> "FileDraft":
@@ -218,17 +211,14 @@ def _check(made: "FileDraft", app: str | None) -> None:
     needing = made.needing_an_app()
     if needing and app is None and not has_app(settled()):
         names = ", ".join(needing[:MOST_NAMED]) + (", …" if len(needing) > MOST_NAMED else "")
-        say(f"note: no app is named, so the tasks of {names} were not checked: say --app APP")
+        say(f"note: no app is named, so the tasks of {names} were not checked: use --app APP")
         return
-    try:
-        made.steps(_tasks(made, app))
-    except DulyError as error:
-        refuse(error)
+    made.steps(_tasks(made, app))
 
 
 def _tasks(made: "FileDraft", app: str | None) -> "Registry | None":
     """Import the app and return its tasks, if an entry of the file needs them; else None."""
-    from duly.declare.toml_notation import table
+    from duly.files.toml_notation import table
 
     needing = made.needing_an_app()
     if not needing:
@@ -240,7 +230,7 @@ def _tasks(made: "FileDraft", app: str | None) -> "Registry | None":
         entry = made.sheet.schedules[needing[0]]
         raise type(error)(
             f'{table("schedules", entry.name)} task = "{entry.task}": its app says what '
-            f"the task takes and how it runs. Say --app APP: {error}"
+            f"the task takes and how it runs. Add --app APP: {error}"
         ) from None
     return imported(target, settings)
 
@@ -255,7 +245,7 @@ def _agree(made: "FileDraft", *, yes: bool) -> None:
     words = [f"remove {removed}"] if removed else []
     words += [f"take back {made.taken_back}"] if made.taken_back else []
     if words:
-        raise click.UsageError(f"this would {' and '.join(words)}: say --yes")
+        raise click.UsageError(f"this would {' and '.join(words)}: add --yes")
 
 
 def _apply(url: str, made: "FileDraft", tasks: "Registry | None") -> None:
@@ -311,7 +301,7 @@ def read_sheet(file: str) -> "ScheduleFile":
 
     The zone becomes part of each entry, so it is applied, stored and compared with the entry.
     """
-    from duly.declare.file_text import read
+    from duly.files.file_text import read
 
     try:
         text = BoundedReader().file(Path(file)).decode("utf-8")

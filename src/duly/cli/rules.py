@@ -11,16 +11,16 @@ from shlex import quote
 
 import click
 
+from duly.cli.formats import read_moment
 from duly.cli.options import WholeNumber
 from duly.cli.output import RuleRefused, roughly, table
 from duly.cli.store import settled, store_of
 from duly.clock import now
-from duly.errors import DulyError, RuleError, ZoneMissing
-from duly.rules import On, Rule, Spaced, at, clock_change_notes, local_time, parse
+from duly.errors import DulyError, RuleError
+from duly.rules import On, Rule, Spaced, clock_change_notes, local_time, parse
 
 MOST_MOMENTS = 10_000
 MOST_SKIPPED = 1_000
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 @click.command("next")
@@ -39,16 +39,16 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
     default=10,
     show_default=True,
     type=WholeNumber(1, MOST_MOMENTS),
-    help="How many moments to show.",
+    help="How many times to show.",
 )
 @click.option(
     "--dst",
     default="cron",
     show_default=True,
     metavar="CHOICE",
-    help="What clock changes do: cron, systemd, elapsed, quartz, or GAP/FOLD such as end/first.",
+    help="Effect of clock changes: cron, systemd, elapsed, quartz, or GAP/FOLD such as end/first.",
 )
-@click.option("--name", help="The schedule's name, from which H is picked.")
+@click.option("--name", help="Name of the schedule, which determines H.")
 @click.option(
     "-o",
     "--output",
@@ -68,11 +68,11 @@ def next_moments(
     name: str | None,
     output: str,
 ) -> None:
-    """Say when RULE is due: a sentence, the next moments, and notes on clock changes.
+    """Explain RULE: in a sentence, its next times, and notes on clock changes.
 
     RULE may be a cron line, a systemd calendar expression, an interval, one moment or a
-    recurrence. A rule that names an hour or a day needs a time zone. What is no rule is looked for
-    among the schedules: their moments are shown without what they exclude or skip ahead.
+    recurrence. A rule that names an hour or a day needs a time zone. A text that is not a rule is
+    taken as the name of a schedule; times that it excludes or skips are not shown.
 
     \b
       duly next "Mon..Fri 09:00 Europe/Berlin"
@@ -84,8 +84,8 @@ def next_moments(
       duly next nightly_report                      the schedule of that name
 
     \b
-    Exit codes: 0 ok, 2 it is neither a rule nor the name of a schedule.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 success, 2 neither a rule nor the name of a schedule.
+    """
     settings = settled(url=store, zone=zone)
     zone = settings.zone
     skipped: Collection[datetime] = ()
@@ -98,7 +98,9 @@ def next_moments(
             if known is None:
                 raise _neither(error, rule, url=url) from None
             found, skipped = known
-        after = _moment(start, found.stated_zone or zone) if start else now()
+        after = now()
+        if start:
+            after = read_moment(start, zone=found.stated_zone or zone, option="--from")
         if isinstance(found, Spaced):
             _show_spaced(found, after.replace(microsecond=0), output)
         else:
@@ -196,20 +198,6 @@ def _show_spaced(timing: Spaced, after: datetime, output: str) -> None:
     click.echo(timing.explain())
     said = _utc(following) if following else "never again"
     click.echo(f"\nAfter a run that ends at {_utc(after)}: {said}.")
-
-
-def _moment(text: str, zone: str | None) -> datetime:
-    try:
-        moment = at(text, zone=zone).after(_BEGINNING)
-    except ZoneMissing:
-        whole = text if "T" in text else f"{text}T00:00"
-        hint = f'"{text}" needs an offset, as in {whole}Z, or --zone'
-        raise click.BadParameter(hint, param_hint="--from") from None
-    except RuleError as error:
-        raise click.BadParameter(str(error), param_hint="--from") from None
-    if moment is None:
-        raise click.BadParameter(f'"{text}" does not exist in {zone}', param_hint="--from")
-    return moment
 
 
 def _utc(moment: datetime) -> str:

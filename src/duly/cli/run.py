@@ -12,10 +12,10 @@ from duly.cli.formats import read_length, read_when
 from duly.cli.options import app_option
 from duly.cli.output import command, say
 from duly.cli.serving import address_of
-from duly.cli.store import NEEDS_YOU, ask, refuse, settled
+from duly.cli.store import NEEDS_YOU, ask, settled
 from duly.clock import boottime, sleep
-from duly.errors import DulyError, InvalidValue
-from duly.policy.printable import one_line
+from duly.errors import InvalidValue
+from duly.policy.redaction import one_line
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -50,7 +50,9 @@ _REWRITE_LINE: Final = "\r\x1b[K"
     help="Tag of the job; can be given several times.",
 )
 @click.option(
-    "--run-after", metavar="WHEN", help="Earliest start: 5m (from now), or 2026-03-05T02:00Z."
+    "--run-after",
+    metavar="WHEN",
+    help="Earliest start: 5m (from now), 2026-03-05T02:00Z, or the next moment of a rule.",
 )
 @click.option(
     "--wait", is_flag=True, help="Wait: show log lines, print the result, exit by the outcome."
@@ -76,18 +78,16 @@ def run_command(
       duly run report --wait                log lines on stderr, the result as JSON on stdout
       duly run report --wait --timeout 5m   wait at most five minutes
       duly run remind user=7 --run-after 2d --key reminder:7
+      duly run reindex --run-after "Mon..Fri 22:00 Europe/Berlin"
 
     \b
-    Exit codes: 0 success, 1 the job failed or was cancelled, 2 invalid usage, 3 no such task,
-    4 timed out, 5 the database cannot be reached, 130 interrupted (Ctrl-C); the job continues.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 success, 1 the job failed or was cancelled, 2 invalid usage, 3 no such task, 4
+    timed out, 5 the database cannot be reached, 130 interrupted (Ctrl-C); the job continues.
+    """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout needs --wait")
-    try:
-        patience = None if timeout is None else _length(timeout)
-        url, call = _call(task, arguments, app=app, store=store, words=words)
-    except DulyError as error:
-        refuse(error)
+    patience = None if timeout is None else _length(timeout)
+    url, call = _call(task, arguments, app=app, store=store, words=words)
     if wait:
         raise SystemExit(JobWaiter(call, patience).until_it_ends(url))
     [number] = ask(url, lambda opened: opened.jobs.enqueue([call]))
@@ -103,7 +103,7 @@ def _call(
     words: dict[str, Any],
 ) -> "tuple[str, JobRequest]":
     """Return the database and the call to enqueue."""
-    from duly.app.typed_schedules import login
+    from duly.app.schedule_drafts import login
     from duly.cli.inputs import read_arguments
     from duly.registry.app_loading import find
 
@@ -126,13 +126,18 @@ def _choices(words: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
-def _moment(text: str) -> timedelta | datetime:
+def _moment(text: str) -> timedelta | datetime | str:
+    """Read the earliest start; a rule, which stands for its next moment, stays a text."""
+    from duly.registry.option_values import is_rule
+
     if text.strip().isdecimal():
         number = text.strip()
         raise InvalidValue(
             f'--run-after {text}: give a unit, "{number}s", "{number}m" or "{number}h", or a time, '
             "as 2026-03-05T02:00Z"
         )
+    if is_rule(text):
+        return text
     return read_when(text, zone=None, option="--run-after")
 
 

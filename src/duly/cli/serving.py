@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from duly.cli.find_app import app_of, imported
 from duly.cli.options import split_settings
-from duly.cli.output import say
+from duly.cli.output import log_as_json, say
 from duly.cli.store import run, settled, store_line
 from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from duly.app import NodeLifecycle, WorkerWords
-    from duly.declare import ScheduleFile
+    from duly.app import NodeLifecycle, WorkerOptions, WorkerWords
     from duly.events import Emit
+    from duly.files import ScheduleFile
     from duly.registry.registry import Registry
-    from duly.runtime.workers import WorkerOptions
     from duly.settings import Settings
 
 MOST_NAMED: Final = 10
@@ -48,7 +47,7 @@ def serve_app(
     flags, rest = split_settings(words)
     settings = settled(app=app, **flags)
     target = app_of(settings, command)
-    process = use_store_option(settings)
+    process = begin(settings)
     registry = imported(target, settings)
     serve_registry(
         registry,
@@ -73,7 +72,7 @@ def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
     flags, rest = split_settings(words)
     settings = settled(schedules_file=file, **flags)
     sheet = read_sheet(file)
-    process = use_store_option(settings)
+    process = begin(settings)
     target = settings.app
     registry = Registry() if target is None else imported(target, settings)
     url = address_of(None if target is None else find(target), settings)
@@ -94,11 +93,16 @@ def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
     )
 
 
-def use_store_option(settings: "Settings") -> ServiceProcess:
-    """Let ``--store`` override the URL in the app's code, here and in all child processes."""
+def begin(settings: "Settings") -> ServiceProcess:
+    """Begin a process that serves: choose its log format, and apply ``--store``.
+
+    ``--store`` overrides the URL in the app's code, here and in all child processes.
+    """
     from duly.app import SAID_BY_OPERATOR, follow, was_started_anew
 
     process = ServiceProcess(follow(), was_started_anew())
+    if settings.log_format == "json":
+        log_as_json()
     if settings.origin("url") == "--store":
         os.environ[SAID_BY_OPERATOR] = settings.url
     refuse_remote(os.environ.get(SAID_BY_OPERATOR, ""))
@@ -130,12 +134,18 @@ def serve_registry(
     from duly.app import Duly, NodeLifecycle, NodeOptions, allow_builtin, serve
     from duly.connection import retention_of
     from duly.registry.app_loading import find
+    from duly.runtime.console import json_records
 
     said = dict(words)
     migrate = said.pop("migrate", False)
     app = None if target is None else find(target)
-    networks, secrets = settings.allow_networks, settings.allow_signing
-    allow_builtin(registry, settings.allow, networks=networks, secrets=secrets)
+    allow_builtin(
+        registry,
+        settings.allow,
+        networks=settings.allow_networks,
+        secrets=settings.allow_signing,
+        targets=settings.targets,
+    )
     options = _worker_options(settings, said, process) if worker else None
     roles = NodeOptions(
         url=address_of(app, settings),
@@ -165,7 +175,8 @@ def serve_registry(
         else:
             await serve(shift, say)
 
-    run(work())
+    with json_records(settings, say):
+        run(work())
 
 
 def _worker_options(
@@ -267,6 +278,7 @@ async def _serve_with_dashboard(
 
     environment = with_secret({**os.environ, SAID_BY_OPERATOR: url})
     words = ["--beside", "--host", settings.host, "--port", str(settings.port)]
+    words += ["--log-format", settings.log_format]
     command = [sys.executable, "-m", "duly", "web", *([target] if target else []), *words]
     supervisor = Supervisor([command], environment=environment, emit=emit)
 

@@ -1,4 +1,4 @@
-"""``duly status``: results of recent runs, problems, running jobs and next runs."""
+"""``duly status`` (results, problems, running and next runs) and ``duly why`` (the reason)."""
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -10,12 +10,15 @@ from duly.cli.formats import View, utc_option, view_as_dict, watch_option
 from duly.cli.formats import watch as keep_showing
 from duly.cli.output import table
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
-from duly.policy.printable import json_text, one_line
+from duly.errors import NotFound
+from duly.policy.redaction import json_text, one_line
 
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.views.attention import Need
     from duly.views.today import Status
+    from duly.views.why import WhyView
+
 
 FIRST_STEP = (
     'Put @duly.schedule("every 10s") above a task, or: duly schedules add "every 10s" -- date'
@@ -28,7 +31,7 @@ FIRST_STEP = (
 @watch_option
 @utc_option
 def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
-    """Say whether all runs since yesterday were OK, and what needs attention.
+    """Show whether all runs since yesterday were OK, and what needs attention.
 
     \b
       duly status
@@ -42,8 +45,8 @@ def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
     changed signature, or is overdue because no scheduler is running.
 
     \b
-    Exit codes: 0 nothing needs attention, 1 something does, 5 the store cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 nothing needs attention, 1 something does, 5 the database cannot be reached.
+    """
     from duly.views.today import status as look
 
     zone = View(utc=utc).zone
@@ -159,3 +162,37 @@ def _coming(found: "Status", zone: str) -> Iterator[str]:
 
 def _indented(rows: Sequence[tuple[str, ...]]) -> list[str]:
     return [f"  {line.rstrip()}" for line in table(rows[0], rows[1:]).splitlines()]
+
+
+@click.command("why")
+@click.argument("what", metavar="SCHEDULE|JOB")
+@click.argument("time", metavar="[TIME]", nargs=-1)
+@store_option
+@output_option
+def why(what: str, time: tuple[str, ...], store: str, output: str) -> None:
+    """Explain why a schedule did or did not run, or why a job is in its state.
+
+    \b
+      duly why nightly_report                      the last time it was due
+      duly why nightly_report 02:00                the last 02:00 on the schedule's own clock
+      duly why nightly_report Thu 02:00
+      duly why nightly_report 2026-11-13 02:00
+      duly why 1042                                a job, by its number
+
+    \b
+    Exit codes: 0 success, 2 a time that cannot be read, 3 no such schedule or job, 5 the database
+    cannot be reached.
+    """
+    answer = ask(store, lambda there: _answer(there, what, " ".join(time) or None))
+    click.echo(json_text(view_as_dict(answer)) if output == "json" else str(answer))
+
+
+async def _answer(store: "Store", what: str, time: str | None) -> "WhyView":
+    from duly.views.why import answer_job, answer_schedule
+
+    if not (what.isascii() and what.isdigit()) or time is not None:
+        return await answer_schedule(store, what, time)
+    try:  # the name of a schedule may be a number, too
+        return await answer_schedule(store, what)
+    except NotFound:
+        return await answer_job(store, int(what))

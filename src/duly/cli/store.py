@@ -6,10 +6,11 @@ The application is imported when a command runs, so that ``duly --help`` does no
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
+from duly.cli.output import say
 from duly.errors import DulyError, InvalidValue, NotFound, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -45,14 +46,14 @@ def store_of(settings: "Settings", *, hint: bool = True) -> str:
     return address_at_hand(settings, hint=hint)
 
 
-store_option = click.option(
+store_option: Final = click.option(
     "--store",
     callback=_chosen,
     metavar="URL",
     help="Database: a SQLite file or postgresql://…; or https://… of a remote duly server. "
     "Default: DULY_URL, url in duly.toml, the database of the app here, or duly.db.",
 )
-output_option = click.option(
+output_option: Final = click.option(
     "-o",
     "--output",
     type=click.Choice(["table", "json"]),
@@ -98,18 +99,14 @@ def ask(url: str, question: "Callable[[Store], Awaitable[T]]", *, make: bool = F
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine; print a duly error in one line and exit with its code."""
     import asyncio
 
-    try:
-        return asyncio.run(work)
-    except DulyError as error:
-        refuse(error)
+    return asyncio.run(work)
 
 
 def refuse(error: DulyError) -> NoReturn:
     """Print the error and exit with its code."""
-    click.echo(f"Error: {error}", err=True)
+    say(f"Error: {error}", level="error")
     raise SystemExit(_exit_code(error)) from None
 
 

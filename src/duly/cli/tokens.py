@@ -1,7 +1,7 @@
 """``duly tokens``: access tokens for the dashboard and the HTTP API."""
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,20 +10,16 @@ from duly.cli.formats import (
     Listing,
     NounGroup,
     View,
-    iso,
     list_options,
     read_when,
     show_list,
+    view_as_dict,
 )
 from duly.cli.store import ask, store_option
 from duly.settings.loading import machine_zone
 
 if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.app.access import Tokens
     from duly.model.access import Token
-
-T = TypeVar("T")
 
 NEVER = "never"
 _NAME = click.argument("name", metavar="NAME")
@@ -45,7 +41,7 @@ def tokens() -> None:
     \b
     Exit codes: 0 success, 1 a token of that name exists, 2 invalid usage, 3 no such token, 5 the
     database cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
 
 
 @tokens.command("list")
@@ -61,7 +57,7 @@ def list_command(revoked: bool, store: str, view: View) -> None:  # noqa: FBT001
       duly tokens -o wide         with creation time and creator
 
     LAST USED is accurate to a minute.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
     show_list(store, view, lambda there: there.access.tokens(revoked=revoked), TOKENS)
 
 
@@ -91,13 +87,15 @@ def create(*, name: str, role: Any, tenant: str | None, expires: str, store: str
       duly tokens create wall --role viewer --expires never
 
     Only the secret is written to standard output. It cannot be shown again.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
+    from duly.app.nouns import StoreNouns
+
     end: Any = None
     if expires != NEVER:
         end = read_when(expires, zone=machine_zone(), option="--expires")
-    made = _ask(
+    made = ask(
         store,
-        lambda people: people.acreate(name, role=role, tenant=tenant, expires=end),
+        lambda there: StoreNouns(there).tokens.acreate(name, role=role, tenant=tenant, expires=end),
         make=True,
     )
     token = made.token
@@ -116,19 +114,11 @@ def revoke(name: str, store: str) -> None:
 
     \b
       duly tokens revoke ci
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    _ask(store, lambda people: people.arevoke(name))
+    """
+    from duly.app.nouns import StoreNouns
+
+    ask(store, lambda there: StoreNouns(there).tokens.arevoke(name))
     click.echo(f"revoked  {name}")
-
-
-def _ask(url: str, what: "Callable[[Tokens], Awaitable[T]]", *, make: bool = False) -> T:
-    async def asked(store: "Store") -> T:
-        from duly.app.access import Tokens
-        from duly.connection import OpenStore
-
-        return await what(Tokens(OpenStore(store)))
-
-    return ask(url, asked, make=make)
 
 
 def _row(token: "Token", view: View) -> tuple[str, ...]:
@@ -150,17 +140,10 @@ def _state(token: "Token", view: View) -> str:
     return "valid" if token.is_valid(view.now) else "expired"
 
 
-def _plain(token: "Token") -> dict[str, object]:
-    return {
-        "name": token.name,
-        "role": token.role,
-        "tenant": token.tenant,
-        "created_at": iso(token.created_at),
-        "created_by": token.created_by,
-        "expires_at": iso(token.expires_at),
-        "revoked_at": iso(token.revoked_at),
-        "last_used_at": iso(token.last_used_at),
-    }
+def _plain(token: "Token") -> Mapping[str, object]:
+    from duly.views.access import TokenView
+
+    return view_as_dict(TokenView.of(token))
 
 
 TOKENS: "Listing[Token]" = Listing(

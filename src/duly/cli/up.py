@@ -8,8 +8,7 @@ import click
 from duly.cli.find_app import has_app
 from duly.cli.options import dashboard_options, serving_options, split_settings, working_options
 from duly.cli.serving import serve_app, serve_file
-from duly.cli.store import refuse, settled
-from duly.errors import DulyError
+from duly.cli.store import settled
 
 
 @click.command("up")
@@ -43,11 +42,8 @@ def up(app: str | None, **words: Any) -> None:
     Exit codes: 0 stopped, 1 failed, 2 invalid usage, 3 no such app or file, 5 the database cannot
     be reached at the start, 75 jobs could not be stopped after the lease was lost and the process
     could not restart itself.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    try:
-        _serve(app, words, command="up", worker=True)
-    except DulyError as error:
-        refuse(error)
+    """
+    _serve(app, words, command="up", worker=True)
 
 
 @click.command("scheduler")
@@ -62,11 +58,8 @@ def scheduler(app: str | None, **words: Any) -> None:
 
     \b
     Exit codes: as for duly up.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    try:
-        _serve(app, words, command="scheduler", worker=False)
-    except DulyError as error:
-        refuse(error)
+    """
+    _serve(app, words, command="scheduler", worker=False)
 
 
 def _serve(app: str | None, words: Mapping[str, Any], *, command: str, worker: bool) -> None:

@@ -14,9 +14,8 @@ from duly.cli.options import (
     web_options,
 )
 from duly.cli.output import say
-from duly.cli.serving import address_of, given_secret, refuse_remote, use_store_option, zone_of
-from duly.cli.store import refuse, run, settled, store_line
-from duly.errors import DulyError
+from duly.cli.serving import address_of, begin, given_secret, refuse_remote, zone_of
+from duly.cli.store import run, settled, store_line
 
 if TYPE_CHECKING:
     from duly.model.access import Role
@@ -50,27 +49,26 @@ def web(app: str | None, *, beside: bool, **words: Any) -> None:
 
     \b
     Exit codes: 0 stopped, 2 invalid usage, 3 no such app, 5 the database cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    try:
-        _serve(app, words, beside=beside)
-    except DulyError as error:
-        refuse(error)
+    """
+    _serve(app, words, beside=beside)
 
 
 def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
     from duly.app.web_backend import WebBackend
     from duly.connection import LazyStore
+    from duly.runtime.console import json_records
     from duly.web.server import serve_web
 
     settings = settled(app=app, **split_settings(words)[0])
-    use_store_option(settings)
+    begin(settings)
     registry, found = _tasks_of(app, settings, beside=beside)
     url = address_of(found, settings)
     refuse_remote(url)
     if not beside:
         say(store_line(url))
     backend = WebBackend(LazyStore(url), registry, zone=zone_of(found, settings), settings=settings)
-    run(serve_web(backend, _server_options(settings), say))
+    with json_records(settings, say):
+        run(serve_web(backend, _server_options(settings), say))
 
 
 def _tasks_of(app: str | None, settings: "Settings", *, beside: bool) -> "tuple[Registry, object]":

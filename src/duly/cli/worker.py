@@ -17,9 +17,8 @@ from duly.cli.options import (
     working_options,
 )
 from duly.cli.output import say
-from duly.cli.serving import event_printer, serve_app, use_store_option
-from duly.cli.store import refuse, run, settled
-from duly.errors import DulyError
+from duly.cli.serving import begin, event_printer, serve_app
+from duly.cli.store import run, settled
 
 if TYPE_CHECKING:
     from duly.app import Supervisor
@@ -58,21 +57,18 @@ def worker(app: str | None, *, scheduler: bool, **words: Any) -> None:
     Exit codes: 0 normal end, 1 failed, 2 invalid usage, 3 no such app, 5 the database cannot be
     reached at the start, 75 jobs could not be stopped after the lease was lost and the process
     could not restart itself.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    try:
-        settings = settled(app=app, **split_settings(words)[0])
-        if settings.processes > 1:
-            _supervise(app_of(settings, "worker"), settings, {**words, "scheduler": scheduler})
-        else:
-            serve_app(app, words, command="worker", worker=True, scheduler=scheduler)
-    except DulyError as error:
-        refuse(error)
+    """
+    settings = settled(app=app, **split_settings(words)[0])
+    if settings.processes > 1:
+        _supervise(app_of(settings, "worker"), settings, {**words, "scheduler": scheduler})
+    else:
+        serve_app(app, words, command="worker", worker=True, scheduler=scheduler)
 
 
 def _supervise(target: str, settings: "Settings", words: dict[str, Any]) -> None:
     from duly.app import Supervisor
 
-    use_store_option(settings)
+    begin(settings)
     numbers = range(1, settings.processes + 1)
     commands = [_command(target, number, words) for number in numbers]
     supervisor = Supervisor(commands, emit=event_printer(settings))
@@ -85,7 +81,7 @@ def _supervise(target: str, settings: "Settings", words: dict[str, Any]) -> None
 async def _watched(supervisor: "Supervisor") -> int:
     import asyncio
 
-    from duly.runtime.systemd import notified, notify
+    from duly.runtime.running import notified, notify
 
     loop, heard, started = asyncio.get_running_loop(), 0, asyncio.Event()
     started.set()
@@ -94,7 +90,7 @@ async def _watched(supervisor: "Supervisor") -> int:
         nonlocal heard
         heard += 1
         notify("STOPPING=1")
-        say("stopping now" if heard > 1 else "stopping; again to stop now")
+        say("stopping now" if heard > 1 else "stopping; send the signal again to stop now")
         supervisor.stop(signal.SIGTERM)
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -5,7 +5,7 @@ from typing import Any
 from duly import Duly, Limit, Retry, Step, current
 from duly.clock import sleep
 
-duly = Duly("duly-demo.db", zone="Europe/Berlin")
+duly: Duly = Duly("duly-demo.db", zone="Europe/Berlin")
 
 
 @duly.schedule("Mon..Fri 02:00", start_within="4h")

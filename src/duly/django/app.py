@@ -1,15 +1,15 @@
 """The app of a Django project, and how it uses Django's connections.
 
 Enqueueing writes on Django's own connection: inside ``transaction.atomic`` a job is there if the
-block commits, and workers are notified after that. Every other call joins the transaction as well
-if one is open. Otherwise it uses a connection of duly's own, which repeats what a lost connection
-or a deadlock has undone.
+block commits, and workers are notified by the commit. Every other call joins the transaction as
+well if one is open. Otherwise it uses a connection of duly's own, which repeats what a lost
+connection or a deadlock has undone.
 """
 
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
@@ -18,7 +18,6 @@ import django
 from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.db import close_old_connections, connections, transaction
-from django.db.transaction import TransactionManagementError
 
 from duly.app.declarations import Scheduling
 from duly.app.duly import Duly
@@ -30,8 +29,7 @@ from duly.errors import InvalidValue, SchemaMismatch
 from duly.model.job import JobRequest
 from duly.registry.definition import Definition
 from duly.registry.registry import Registry
-from duly.store.foreign import Verb, Work, write_on
-from duly.store.nouns.jobs import topics_of
+from duly.store.caller_connection import Verb, Work, write_on
 from duly.store.store import Store
 
 R = TypeVar("R")
@@ -39,7 +37,6 @@ T = TypeVar("T")
 
 NAME: Final = "django"  # of the app, as the owner of its schedules
 TARGET: Final = "duly.django.app:duly"
-_NOTIFY: Final = "select pg_notify('duly', topic) from unnest(%s::text[]) as topic"
 _JOINED: Final = Verb("duly", "call")
 
 
@@ -49,7 +46,7 @@ class DjangoDuly(Duly):
     def __init__(self) -> None:
         super().__init__(name=NAME)
         completion = self.registry.completion
-        self.registry = JobRegistry()
+        self.registry: Registry = JobRegistry()
         self.registry.completion = completion
         self._lazy = self.project_store = ProjectStore()
         self._enqueuer = TransactionalEnqueuer(self.registry, self._lazy)
@@ -101,21 +98,15 @@ class ProjectStore(LazyStore):
         with told_to_migrate():
             return await super().store()
 
-    def call(self, work: Callable[[Store], Awaitable[T]], *, twin: str) -> T:
+    def call(self, work: Callable[[Store], Awaitable[T]], *, async_name: str) -> T:
         if not self.is_joined:
-            return super().call(work, twin=twin)
-        connection = self.connection
+            return super().call(work, async_name=async_name)
         with told_to_migrate():
-            return write_on(
-                connection,
-                cast(Work[T], work),
-                _JOINED,
-                lambda topics: wake_after_commit(connection, topics),
-            )
+            return write_on(self.connection, cast(Work[T], work), _JOINED)
 
 
 class TransactionalEnqueuer(Enqueuer):
-    """Enqueues on Django's connection, and notifies workers after the commit."""
+    """Enqueues on Django's connection, in its transaction."""
 
     async def aenqueue(
         self,
@@ -124,13 +115,13 @@ class TransactionalEnqueuer(Enqueuer):
         connection: object | None,
         idempotency_key: str | None,
     ) -> list[Job[R]]:
-        if connection is not None or not self._is_ours:
+        if connection is not None or not isinstance(self.lazy, ProjectStore):
             return await super().aenqueue(
                 calls, connection=connection, idempotency_key=idempotency_key
             )
         # Django's connections are for threads, and this is the thread of the caller's.
         return await sync_to_async(self.enqueue)(
-            calls, connection=None, idempotency_key=idempotency_key, twin=""
+            calls, connection=None, idempotency_key=idempotency_key, async_name=""
         )
 
     def _write(
@@ -139,10 +130,11 @@ class TransactionalEnqueuer(Enqueuer):
         connection: object | None,
         idempotency_key: str | None,
         *,
-        twin: str,
+        async_name: str,
     ) -> list[int]:
         lazy = self.lazy
-        if connection is None and isinstance(lazy, ProjectStore) and self._is_ours:
+        is_ours = isinstance(lazy, ProjectStore)  # and not the sandbox of a test
+        if connection is None and isinstance(lazy, ProjectStore):
             if idempotency_key is None:
                 connection = lazy.connection
             elif lazy.is_joined:
@@ -151,17 +143,10 @@ class TransactionalEnqueuer(Enqueuer):
                     "the key out, or enqueue outside of transaction.atomic"
                 )
         with told_to_migrate():
-            numbers = super()._write(asked, connection, idempotency_key, twin=twin)
-        if hasattr(connection, "run_on_commit"):
-            wake_after_commit(connection, topics_of(asked))
-            if project().inline and self._is_ours:
-                run_after_commit(connection, self.registry)
+            numbers = super()._write(asked, connection, idempotency_key, async_name=async_name)
+        if is_ours and hasattr(connection, "run_on_commit") and project().inline:
+            run_after_commit(connection, self.registry)
         return numbers
-
-    @property
-    def _is_ours(self) -> bool:
-        """Return whether jobs go to the project's database, and not to a sandbox of a test."""
-        return isinstance(self.lazy, ProjectStore) and self.lazy.instead is None
 
 
 class JobRegistry(Registry):
@@ -197,63 +182,25 @@ def with_fresh_connections(
     return coroutine if is_async or inspect.iscoroutinefunction(function) else plain
 
 
-class WakeUp:
-    """A hook for ``on_commit`` that notifies the workers and schedulers of other processes."""
-
-    def __init__(self, connection: Any, topics: Sequence[str]) -> None:
-        self._connection = connection
-        self.topics = frozenset(topics)
-
-    def __call__(self) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.execute(_NOTIFY, [sorted(self.topics)])
-
-
-def wake_after_commit(connection: Any, topics: Sequence[str]) -> None:
-    """Notify other processes after the commit, once for each topic.
-
-    A worker on SQLite watches the file itself. Where the transaction is managed by hand, Django
-    calls no hooks, and other processes poll.
-    """
-    if connection.vendor != "postgresql":
-        return
-    new = set(topics) - _announced(connection, WakeUp)
-    if new:
-        with suppress(TransactionManagementError):
-            hook = WakeUp(connection, sorted(new))
-            transaction.on_commit(hook, using=connection.alias, robust=True)
-
-
-class RunInline:
-    """A hook for ``on_commit`` that runs the ready jobs in this thread."""
-
-    topics = frozenset({"run"})
+class InlineRun:
+    """A run of the ready jobs in this thread; its method is a hook for ``on_commit``."""
 
     def __init__(self, connection: Any, registry: Registry) -> None:
         self._connection = connection
         self._registry = registry
 
-    def __call__(self) -> None:
+    def start(self) -> None:
         from duly.django.inline import run_ready  # noqa: PLC0415 - a worker is rarely needed here
 
         run_ready(self._connection, self._registry)
 
 
 def run_after_commit(connection: Any, registry: Registry) -> None:
-    if not _announced(connection, RunInline):
-        hook = RunInline(connection, registry)
+    """Run ready jobs once after the commit; a savepoint that is undone takes its hook with it."""
+    hooks = (hook for _, hook, *_ in connection.run_on_commit)
+    if not any(isinstance(getattr(hook, "__self__", None), InlineRun) for hook in hooks):
+        hook = InlineRun(connection, registry).start
         transaction.on_commit(hook, using=connection.alias, robust=True)
-
-
-def _announced(connection: Any, kind: type[WakeUp | RunInline]) -> set[str]:
-    """Return the topics of hooks that run if this savepoint is committed."""
-    here = set(connection.savepoint_ids)
-    return {
-        topic
-        for savepoints, hook, *_ in connection.run_on_commit
-        if isinstance(hook, kind) and savepoints <= here
-        for topic in hook.topics
-    }
 
 
 def is_in_memory(connection: Any) -> bool:
@@ -266,8 +213,10 @@ def told_to_migrate() -> Iterator[None]:
     try:
         yield
     except SchemaMismatch as error:
-        said = str(error).partition(": run duly db migrate")[0].partition("; ")[0]
-        raise SchemaMismatch(f"{said}: run manage.py migrate") from None
+        if "upgrade duly" in str(error):
+            raise  # the database is too new, and a migration would not help
+        problem = str(error).partition(": run")[0].partition("; ")[0]
+        raise SchemaMismatch(f"{problem}: run manage.py migrate") from None
 
 
 duly = DjangoDuly()

@@ -25,6 +25,7 @@ class DulyConfig(AppConfig):
     def ready(self) -> None:
         register(check_settings)
         setting_changed.connect(_read_again)
+        _name_tables()
         try:
             use_project_settings()
         except InvalidValue:
@@ -39,3 +40,10 @@ def _read_again(*, setting: str, **_: object) -> None:
     """Read ``DULY`` again when a test overrides it."""
     if setting in (SETTING, "TIME_ZONE"):
         use_project_settings()
+        _name_tables()
+
+
+def _name_tables() -> None:
+    from duly.django.models import name_tables  # noqa: PLC0415 - models are imported after apps
+
+    name_tables()

@@ -10,7 +10,7 @@ from django.db import connections
 
 from duly.django.conf import check_written, project
 from duly.errors import InvalidValue
-from duly.store.sqlite.driver import sqlite3
+from duly.store.sqlite.connection import sqlite3
 
 # Since this version, two programs that write to one SQLite file cannot lose a commit.
 SAFE_SQLITE: Final = (3, 51, 3)

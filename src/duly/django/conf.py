@@ -101,14 +101,9 @@ def _split(written: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         possible = [name.upper() for name in (*sorted(known), *own)]
         raise InvalidValue(refusal(wrong, possible, place=SETTING))
     return (
-        {name: _plain(value) for name, value in named.items() if name in known},
+        {name: value for name, value in named.items() if name in known},
         {name: value for name, value in named.items() if name in own},
     )
-
-
-def _plain(value: object) -> object:
-    """Return a tuple as the list that a file would have."""
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _place() -> Path:

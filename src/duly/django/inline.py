@@ -19,7 +19,7 @@ from duly.engine.executors import OnEnd
 from duly.engine.executors.in_process import ThreadExecutor, ThreadWork
 from duly.errors import InvalidValue
 from duly.registry.registry import Registry
-from duly.store.foreign import store_on
+from duly.store.caller_connection import store_on
 from duly.store.store import Store
 from duly.testing.sandbox.worker import LocalExecutor, WorkSession
 
@@ -43,7 +43,7 @@ def run_ready(connection: Any, registry: Registry, *, raising: bool = False) -> 
 
 
 async def _work(store: Store, session: WorkSession) -> None:
-    await store.upkeep.dispatch(limit=BATCH)  # jobs that were for later, and are due by now
+    await store.maintenance.dispatch(limit=BATCH)  # jobs that were for later, and are due by now
     await session.work()
 
 

@@ -2,14 +2,16 @@
 
 from typing import Any, ClassVar, Final
 
+from django.apps import apps
 from django.db.migrations.operations.base import Operation
+from django.db.migrations.state import ModelState
 
 from duly import clock
 from duly.django.conf import project
 from duly.instants import to_us
+from duly.store.caller_connection.talk import DIALECTS, at_once
 from duly.store.database import Dialect
 from duly.store.database import Migration as SchemaMigration
-from duly.store.foreign.talk import DIALECTS, at_once
 from duly.store.migrate import migrations
 
 
@@ -24,7 +26,10 @@ class ApplySchema(Operation):
         self.number = number
 
     def state_forwards(self, app_label: str, state: Any) -> None:
-        """Do nothing: the models are not Django's to make."""
+        """Let Django know the models as they are now: it does not make their tables."""
+        if self.number == 1:
+            for model in apps.get_app_config(app_label).get_models():
+                state.add_model(ModelState.from_model(model))
 
     def database_forwards(
         self,

@@ -9,9 +9,13 @@ API has none. The number of the job is the id of the result.
 
 import json
 import re
+from datetime import datetime
+from traceback import format_exception
 from typing import Any, Final
 
+from django.conf import settings
 from django.utils.module_loading import import_string
+from django.utils.timezone import make_naive
 
 from duly.django.app import duly
 from duly.errors import NotFound
@@ -59,7 +63,7 @@ class DulyBackend(BaseTaskBackend):
     def get_result(self, result_id: str) -> TaskResult:
         try:
             number = int(result_id)
-            job = duly.project_store.call(lambda store: store.jobs.get(number), twin="")
+            job = duly.project_store.call(lambda store: store.jobs.get(number), async_name="")
         except (ValueError, NotFound):
             raise TaskResultDoesNotExist(result_id) from None
         if job.task != django_task.name:
@@ -85,7 +89,7 @@ def django_task(
     except BaseException as error:
         told = TaskError(
             exception_class_path=f"{type(error).__module__}.{type(error).__qualname__}",
-            traceback=str(error),
+            traceback="".join(format_exception(error)),
         )
         _set(result, status=TaskResultStatus.FAILED, errors=[told])
         task_finished.send(sender, task_result=result)
@@ -99,7 +103,10 @@ def result_of(job: StoredJob) -> TaskResult:
     """Return a job as a result of the Tasks API."""
     said = decode(job.args)
     task = import_string(said["function"]).using(
-        priority=job.priority, queue_name=job.queue, backend=said["backend"]
+        priority=job.priority,
+        queue_name=job.queue,
+        backend=said["backend"],
+        run_after=_as_given(job.due_at) if job.due_at > job.created_at else None,
     )
     failed = job.state in ENDED and job.state is not State.SUCCEEDED
     status = TaskResultStatus.FAILED if failed else _STATUSES.get(job.state, TaskResultStatus.READY)
@@ -128,7 +135,7 @@ def _error(job: StoredJob) -> TaskError:
     found = _ERROR.match(text.splitlines()[-1] if text else "")
     name = found["name"] if found and job.error else "duly.errors.JobFailed"
     path = name if "." in name else f"builtins.{name}"
-    return TaskError(exception_class_path=path, traceback=text)
+    return TaskError(exception_class_path=path, traceback=f"{text}\n")
 
 
 def _plain(value: Any) -> Any:
@@ -149,6 +156,11 @@ def _plain(value: Any) -> Any:
 def _aware(moment: Any) -> Any:
     """Return the moment with the zone of the project, if it has none (USE_TZ = False)."""
     return moment if moment is None or moment.tzinfo else moment.astimezone()
+
+
+def _as_given(moment: datetime) -> datetime:
+    """Return the moment as Django's settings want moments."""
+    return moment if settings.USE_TZ else make_naive(moment)
 
 
 def _set(result: TaskResult, **values: Any) -> None:

@@ -22,7 +22,7 @@ from duly.django.app import duly
 from duly.django.inline import run_ready
 from duly.model.job_filter import EVERYTHING, parse_filter
 from duly.testing.sandbox import assertions
-from duly.testing.sandbox.time_travel import end_of
+from duly.testing.sandbox.assertions import end_of
 
 R = TypeVar("R")
 
@@ -41,7 +41,7 @@ def run_jobs(*, raising: bool = False) -> list[Job[Any]]:
 def jobs(filter: str = "", /) -> list[Job[Any]]:  # noqa: A002 - what it is called
     """Return matching jobs, as ``"task:remind state:failed"``; by default all, oldest first."""
     wanted = parse_filter(filter)
-    found = duly.project_store.call(lambda store: assertions.found(store, wanted), twin="")
+    found = duly.project_store.call(lambda store: assertions.found(store, wanted), async_name="")
     return [duly.jobs.get(job.id) for job in found]
 
 
@@ -72,7 +72,7 @@ def assert_not_enqueued(
 class _Found:
     def __init__(self, call: assertions.Asked, at: datetime | None, now: datetime) -> None:
         store = duly.project_store
-        self.all = store.call(lambda store: assertions.found(store, EVERYTHING), twin="")
+        self.all = store.call(lambda store: assertions.found(store, EVERYTHING), async_name="")
         self.matching = assertions.matching(call, self.all, at, now)
 
 

@@ -13,8 +13,12 @@ from typing import Final, TypeAlias
 
 from duly.clock import Timeout, boottime, now
 from duly.connection import open_store
-from duly.doctor import alerts, clocks, postgres, sqlite, tables, workers
-from duly.doctor.finding import Finding, Patient, problem
+from duly.doctor import checks as alerts
+from duly.doctor import checks as clocks
+from duly.doctor import checks as tables
+from duly.doctor import checks as workers
+from duly.doctor import postgres, sqlite
+from duly.doctor.checks import Finding, Patient, problem
 from duly.errors import DulyError, InvalidValue, StoreUnavailable
 from duly.rules import zone_data_version
 from duly.store.connect import connect, is_postgres, is_remote, place
@@ -201,14 +205,14 @@ async def checkup(store: Store, url: str) -> Checkup:
 
 async def _versions(store: Store, where: str) -> Versions:
     workers: dict[str, int] = {}
-    for worker in await store.surroundings.living():
+    for worker in await store.diagnostics.living():
         version = worker.profile.version or "unknown"
         workers[version] = workers.get(version, 0) + 1
     return Versions(
         place=where,
-        database=_database(await store.surroundings.settings()),
+        database=_database(await store.diagnostics.settings()),
         workers=workers,
-        zone_releases=await store.surroundings.zone_data(),
+        zone_releases=await store.diagnostics.zone_data(),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from duly.doctor.finding import Finding, Patient, fine, problem, warning
+from duly.doctor.checks import Finding, Patient, fine, problem, warning
 
 OLDEST: Final = 15
 SCARCE, FEW = 5, 15  # a node has up to five connections
@@ -18,7 +18,7 @@ SAY_POOLER: Final = (
 
 
 async def version(patient: Patient) -> Finding:
-    return judge_version(await patient.store.surroundings.settings())
+    return judge_version(await patient.store.diagnostics.settings())
 
 
 def judge_version(settings: Mapping[str, str]) -> Finding:
@@ -29,7 +29,7 @@ def judge_version(settings: Mapping[str, str]) -> Finding:
 
 
 async def durability(patient: Patient) -> Finding:
-    return judge_durability(await patient.store.surroundings.settings())
+    return judge_durability(await patient.store.diagnostics.settings())
 
 
 def judge_durability(settings: Mapping[str, str]) -> Finding:
@@ -50,7 +50,7 @@ def judge_durability(settings: Mapping[str, str]) -> Finding:
 
 
 async def connections(patient: Patient) -> Finding:
-    return judge_connections(await patient.store.surroundings.settings())
+    return judge_connections(await patient.store.diagnostics.settings())
 
 
 def judge_connections(settings: Mapping[str, str]) -> Finding:
@@ -67,7 +67,7 @@ def judge_connections(settings: Mapping[str, str]) -> Finding:
 
 
 async def writing(patient: Patient) -> Finding:
-    return judge_writing(await patient.store.surroundings.settings())
+    return judge_writing(await patient.store.diagnostics.settings())
 
 
 def judge_writing(settings: Mapping[str, str]) -> Finding:

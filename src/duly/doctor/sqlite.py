@@ -8,11 +8,11 @@ from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from duly.doctor.finding import Finding, Patient, fine, problem, warning
+from duly.doctor.checks import Finding, Patient, fine, problem, warning
 from duly.errors import StoreUnavailable
 from duly.store.connect import connect
 from duly.store.database import Operation
-from duly.store.sqlite.driver import LIBRARY, sqlite3
+from duly.store.sqlite.connection import LIBRARY, sqlite3
 
 Version = tuple[int, ...]
 
@@ -150,7 +150,7 @@ async def writing(patient: Patient) -> Finding:
     SQLite does not report this itself: a read-only file begins a transaction all the same.
     """
     refused = judge_rights([place for place in _written(patient.path) if not _may_write(place)])
-    settings = {} if refused else await patient.store.surroundings.settings()
+    settings = {} if refused else await patient.store.diagnostics.settings()
     # To begin in a file that is not migrated would change it: it has no WAL yet.
     if refused is not None or settings["journal_mode"] != "wal":
         return refused or fine("this user can write")

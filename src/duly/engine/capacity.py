@@ -82,8 +82,8 @@ class ExecutorSlots:
 
     def __init__(self, number: int, time: Callable[[], float]) -> None:
         self.number = number
-        self.taken = 0
-        self.left = 0  # ever
+        self.taken: int = 0
+        self.left: int = 0  # ever
         self._completion_rate = CompletionRate(time)
 
     @property

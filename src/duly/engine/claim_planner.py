@@ -17,7 +17,7 @@ from duly.engine.journal_writer import JournalWriter
 from duly.engine.loop import EVERYBODY
 from duly.engine.runner import ALONE, Runner
 from duly.model.claimed import Claimed
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 from duly.store.store import Store
 from duly.store.values import (
     CAREFUL,
@@ -29,9 +29,9 @@ from duly.store.values import (
     QUEUES,
     READY,
     SUSPECT,
+    ClaimRequest,
     Claims,
     ReadyShelf,
-    Wish,
 )
 
 # The shelf that is tried first, by turns; if it is believed to be empty, the others follow.
@@ -170,8 +170,8 @@ class ShelfPlanner:
         self, *, queues: Sequence[str], tasks: Sequence[str], time: Callable[[], float]
     ) -> None:
         self.tasks = tasks
-        self.rotation = QueueRotation(queues)
-        self.closed = ClosedQueues(time)
+        self.rotation: QueueRotation = QueueRotation(queues)
+        self.closed: ClosedQueues = ClosedQueues(time)
         self._tenant: dict[str, str] = {}  # of the last job of each queue: tenants take turns
 
     def _claim_from(
@@ -184,8 +184,8 @@ class ShelfPlanner:
         floor: int = NO_FLOOR,
         among: Sequence[str] = (),
         free: Mapping[str, int],
-    ) -> Wish:
-        return Wish(
+    ) -> ClaimRequest:
+        return ClaimRequest(
             worker=worker,
             queue=shelf.queue,
             tasks=tasks,
@@ -197,12 +197,12 @@ class ShelfPlanner:
             free=free if shelf.shelf == CAREFUL else {},
         )
 
-    def _note_claim(self, found: Claims, wish: Wish, shelf: QueueShelf) -> None:
+    def _note_claim(self, found: Claims, request: ClaimRequest, shelf: QueueShelf) -> None:
         """Remember what a claim says about its shelf: the queue is full, or the shelf empty."""
-        other_tasks = bool(wish.among and found.jobs)  # it holds jobs of other tasks, too
+        other_tasks = bool(request.among and found.jobs)  # it holds jobs of other tasks, too
         if found.full:
             self.closed.shut(shelf.queue, found.opens_in)
-        elif len(found.jobs) < wish.limit and wish.floor == NO_FLOOR and not other_tasks:
+        elif len(found.jobs) < request.limit and request.floor == NO_FLOOR and not other_tasks:
             self.rotation.emptied(shelf)
         if found.jobs:
             self._tenant[shelf.queue] = found.jobs[-1].tenant
@@ -232,21 +232,22 @@ class ClaimPlanner(ShelfPlanner):
         self.busy = 0
         self.claiming = 0  # jobs of claims under way
         self.journal: JournalWriter | None = None
-        self.pulse = runner.time()
-        self.peeked_at = float("-inf")
-        self.nudged = False  # since then
+        self.pulse: float = runner.time()
+        self.peeked_at: float = float("-inf")
+        self.nudged: bool = False  # since then
         self.lost_answer = False  # a claim may have succeeded whose answer was lost
+        self._has_claimed = True  # since the last peek, or there was none
         self._found_empty: set[QueueShelf] = set()
         self._passed_over: set[QueueShelf] = set()  # shelves with jobs whose executor was full
         self._crowded = False  # a claim brought more jobs than executors had slots
         self._settings: dict[str, Queue] = {}
         self._settings_at = float("-inf")
         self._floors: dict[QueueShelf, tuple[int, float]] = {}
-        self.topics = frozenset(
+        self.topics: frozenset[str] = frozenset(
             {READY, QUEUES, EVERYBODY, f"work:{id(self)}", *(f"{READY}:{q}" for q in queues)}
         )
-        self.own_topic = f"work:{id(self)}"
-        self.second_topic = f"help:{id(self)}"
+        self.own_topic: str = f"work:{id(self)}"
+        self.second_topic: str = f"help:{id(self)}"
 
     @property
     def is_idle(self) -> bool:
@@ -274,12 +275,23 @@ class ClaimPlanner(ShelfPlanner):
         self.rotation.hint()
 
     async def settings(self, queue: str) -> Queue:
+        if self._settings_at == float("-inf"):
+            await self.refresh_settings()
+        return self._settings.get(queue) or Queue(name=queue)
+
+    async def refresh_settings(self) -> None:
+        """Read the settings of the queues again, after a while.
+
+        After a claim and not before it, so that no job waits for it: a claim by old settings takes
+        nothing from a queue that was paused or limited since.
+        """
         if self.runner.time() - self._settings_at >= SETTINGS_SECONDS:
             self._settings_at = self.runner.time()
             self._settings = {queue.name: queue for queue in await self.store.work.queues()}
-        return self._settings.get(queue) or Queue(name=queue)
 
-    async def ask(self, limit: int, *, plain: bool = False) -> tuple[Wish, QueueShelf] | None:
+    async def next_claim(
+        self, limit: int, *, plain: bool = False
+    ) -> tuple[ClaimRequest, QueueShelf] | None:
         """Return the next claim and its shelf; ``plain`` leaves out suspect and resource shelves.
 
         On those, two claimers together would claim too much.
@@ -301,9 +313,9 @@ class ClaimPlanner(ShelfPlanner):
         if seen and not among:  # its jobs are for others, or for an executor that is full
             self._passed_over.add(place)
             self.rotation.emptied(place)
-            return await self.ask(limit, plain=plain)
+            return await self.next_claim(limit, plain=plain)
         suspects = place.shelf == SUSPECT
-        wish = self._claim_from(
+        request = self._claim_from(
             place,
             worker=self.worker,
             tasks=tasks,
@@ -312,7 +324,7 @@ class ClaimPlanner(ShelfPlanner):
             among=among,
             free=self.runner.free if place.shelf == CAREFUL else {},
         )
-        return wish, place
+        return request, place
 
     def _startable(self, room: Mapping[str, int]) -> Sequence[str]:
         """Return the tasks whose executor has free slots; ``self.tasks`` itself if all have."""
@@ -337,11 +349,12 @@ class ClaimPlanner(ShelfPlanner):
         age = self.runner.time() - self.peeked_at
         if place is None:
             return self.nudged or age >= PEEK_SECONDS
-        return age >= BUSY_PEEK_SECONDS
+        return self._has_claimed and age >= BUSY_PEEK_SECONDS
 
     async def _peek(self) -> None:
         self.peeked_at = self.runner.time()
         self.nudged = False  # a nudge from now on may be missed by this peek
+        self._has_claimed = False
         try:
             found = await self.store.work.ready(self.rotation.queues, self.tasks)
         except BaseException:
@@ -369,19 +382,20 @@ class ClaimPlanner(ShelfPlanner):
         settings = self._settings.get(queue)
         return settings is not None and settings.concurrency is not None
 
-    def came(self, found: Claims, wish: Wish, place: QueueShelf) -> None:
+    def accept(self, found: Claims, request: ClaimRequest, place: QueueShelf) -> None:
         """Take the jobs of a claim, and remember what it says about its shelf."""
-        jobs, all_asked = found.jobs, wish.tasks is self.tasks
-        self._note_claim(found, wish, place)
-        if not found.full and len(jobs) < wish.limit and wish.floor != NO_FLOOR:
+        jobs, all_asked = found.jobs, request.tasks is self.tasks
+        self._has_claimed = True
+        self._note_claim(found, request, place)
+        if not found.full and len(jobs) < request.limit and request.floor != NO_FLOOR:
             self._floors.pop(place, None)  # claim again, without a floor
         if not all_asked:
             self._passed_over.add(place)
         elif not jobs:
             self._found_empty.add(place)
         if jobs:
-            self._set_floor(jobs, wish, place)
-        self.take(jobs, wish.worker)
+            self._set_floor(jobs, request, place)
+        self.take(jobs, request.worker)
         if all_asked:
             limited = self.runner.are_limited(jobs)
             self._crowded = limited and (self._crowded or min(self.runner.room.values()) < 0)
@@ -400,11 +414,11 @@ class ClaimPlanner(ShelfPlanner):
             return NO_FLOOR
         return floor
 
-    def _set_floor(self, jobs: Sequence[Claimed], wish: Wish, place: QueueShelf) -> None:
+    def _set_floor(self, jobs: Sequence[Claimed], request: ClaimRequest, place: QueueShelf) -> None:
         """Set a floor: of many jobs of one priority, none that is ready is older than the last."""
         same = len({job.priority for job in jobs}) == 1
-        everything = wish.tasks is self.tasks and not wish.among
-        if len(jobs) < wish.limit or not same or not everything or place.shelf == CAREFUL:
+        everything = request.tasks is self.tasks and not request.among
+        if len(jobs) < request.limit or not same or not everything or place.shelf == CAREFUL:
             self._floors.pop(place, None)
             return
         until = self._floors.get(place, (0, self.runner.time() + FLOOR_SECONDS))[1]

@@ -15,9 +15,18 @@ from duly.engine.claim_planner import BATCH, ClaimPlanner, QueueShelf
 from duly.engine.outbox import ENOUGH_FOR_TWO
 from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
 from duly.events import Emit, SettlementFailed, WriteRefused, ignore_event
-from duly.store.values import CAREFUL, NO_FLOOR, Claims, HeldJob, JobDone, Settlement, Turn, Wish
+from duly.model.states import Move
+from duly.store.values import (
+    CAREFUL,
+    NO_FLOOR,
+    ClaimRequest,
+    Claims,
+    FinishedAndClaimed,
+    HeldJob,
+    JobDone,
+    Settlement,
+)
 
-POLL = timedelta(milliseconds=500)
 SETTLEMENTS = 200  # in one transaction, which locks what waits for them
 UNTIL_CALLED = timedelta(seconds=5)
 SOON = timedelta(milliseconds=5)
@@ -38,8 +47,8 @@ class Claimer:
         enough: Callable[[], bool] | None = None,
     ) -> None:
         self.name = "claimer" if first else "second claimer"
-        self.topics = planner.topics if first else frozenset({planner.second_topic})
-        self.patient = not first
+        self.topics: frozenset[str] = planner.topics if first else frozenset({planner.second_topic})
+        self.patient: bool = not first
         self._planner = planner
         self._first = first
         self._emit = emit
@@ -59,7 +68,7 @@ class Claimer:
         planner.closed.ended(queues)
         try:
             await self._settle()
-            more = await self._turn()
+            more = await self._write_and_claim()
             if queues:
                 planner.store.work.has_room(queues)
         except StoreUnavailable:
@@ -72,7 +81,7 @@ class Claimer:
         if more or planner.runner.outbox.are_pressing:
             return NO_REST
         look = planner.closed.next_look()
-        return POLL if look is None else min(POLL, look)
+        return UNTIL_CALLED if look is None else look
 
     def _is_worth_it(self) -> bool:
         runner = self._planner.runner
@@ -85,58 +94,65 @@ class Claimer:
             or (runner.wanted - self._planner.claiming >= ENOUGH_FOR_TWO)
         )
 
-    async def _turn(self) -> bool:
+    async def _write_and_claim(self) -> bool:
         """Write plain successes and claim; return whether there may be more jobs."""
         planner = self._planner
-        asked = await planner.ask(planner.runner.wanted - planner.claiming, plain=not self._first)
-        if asked is None:
-            await self._written(None)
+        claim = await planner.next_claim(
+            planner.runner.wanted - planner.claiming, plain=not self._first
+        )
+        if claim is None:
+            await self._finish_and_claim(None)
             return False
-        wish, place = asked
-        planner.claiming += wish.limit  # the other claimer need not claim these
+        request, place = claim
+        planner.claiming += request.limit  # the other claimer need not claim these
         if self._first and planner.runner.wanted - planner.claiming >= ENOUGH_FOR_TWO:
             planner.runner.wake_second()
         try:
-            found = await self._brought(wish, place)
+            found = await self._claim(request, place)
         finally:
-            planner.claiming -= wish.limit
-        planner.came(found, wish, place)
+            planner.claiming -= request.limit
+        planner.accept(found, request, place)
+        await planner.refresh_settings()
         return bool(found.jobs) or planner.knows_of_more
 
-    async def _brought(self, wish: Wish, place: QueueShelf) -> Claims:
+    async def _claim(self, request: ClaimRequest, place: QueueShelf) -> Claims:
         settings = await self._planner.settings(place.queue)
         if settings.plain and place.shelf != CAREFUL:
-            return Claims(jobs=(await self._written(wish)).jobs)
-        await self._written(None)
-        return Claims() if settings.paused else await self._claimed(replace(wish, floor=NO_FLOOR))
+            return Claims(jobs=(await self._finish_and_claim(request)).jobs)
+        await self._finish_and_claim(None)
+        return (
+            Claims()
+            if settings.paused
+            else await self._claim_with_limits(replace(request, floor=NO_FLOOR))
+        )
 
-    async def _written(self, wish: Wish | None) -> Turn:
+    async def _finish_and_claim(self, request: ClaimRequest | None) -> FinishedAndClaimed:
         """Write plain successes and make the claim, if there is one, in one round trip."""
         planner = self._planner
         done = planner.runner.outbox.take_done(BATCH)
-        if not done and wish is None:
-            return Turn()
+        if not done and request is None:
+            return FinishedAndClaimed()
         try:
             if done:
                 await self._write_journal()
-            turn = await planner.store.work.turn(done, wish)
-            self._refused(turn.refused, done)
+            answer = await planner.store.work.finish_and_claim(done, request)
+            self._report_refused(answer.refused, done)
             done.clear()
         except BaseException as error:
-            planner.lost_answer |= wish is not None and _may_be_done(error)
+            planner.lost_answer |= request is not None and _may_be_done(error)
             if not done or isinstance(error, StoreUnavailable) or not isinstance(error, Exception):
                 raise
-            await self._each_alone(done, self._finished)
-            return Turn()
+            await self._each_alone(done, self._write_done)
+            return FinishedAndClaimed()
         finally:
             planner.runner.outbox.done[:0] = (
                 done  # not written; writing again under the same fence is harmless
             )
-        return turn
+        return answer
 
-    async def _claimed(self, wish: Wish) -> Claims:
+    async def _claim_with_limits(self, request: ClaimRequest) -> Claims:
         try:
-            return await self._planner.store.work.claim(wish)
+            return await self._planner.store.work.claim(request)
         except BaseException as error:
             self._planner.lost_answer |= _may_be_done(error)
             raise
@@ -152,7 +168,7 @@ class Claimer:
         planner.busy += 1
         try:
             worker = planner.worker
-            held = [] if worker is None else await planner.store.work.held(worker)
+            held = [] if worker is None else await planner.store.work.claimed_by(worker)
             planner.lost_answer = False
             mine = [job for job in held if not planner.runner.has(job.id)]
             planner.take(mine, worker)
@@ -168,14 +184,14 @@ class Claimer:
             return
         try:
             await self._write_journal()
-            await self._settled(batch)
+            await self._write_settlements(batch)
             batch.clear()
         except Busy:
             await self._each_schedule(batch)
         except StoreUnavailable:
             raise
         except Exception:  # noqa: BLE001 - one of them cannot be written; find out which
-            await self._each_alone(batch, self._settled)
+            await self._each_alone(batch, self._write_settlements)
         finally:
             runner.outbox.settlements[:0] = batch
 
@@ -189,7 +205,7 @@ class Claimer:
             schedule = batch[0].job.schedule_id
             group = [one for one in batch if one.job.schedule_id == schedule]
             try:
-                await self._settled(group)
+                await self._write_settlements(group)
             except Busy:
                 runner.outbox.put_off(group, runner.time() + PUT_OFF_SECONDS)
             batch[:] = [one for one in batch if one.job.schedule_id != schedule]
@@ -200,13 +216,16 @@ class Claimer:
         if journal is not None and journal.has_entries:
             await journal.write()
 
-    async def _finished(self, done: Sequence[JobDone]) -> None:
-        turn = await self._planner.store.work.turn(done, None)
-        self._refused(turn.refused, done)
+    async def _write_done(self, done: Sequence[JobDone]) -> None:
+        answer = await self._planner.store.work.finish_and_claim(done, None)
+        self._report_refused(answer.refused, done)
 
-    async def _settled(self, batch: Sequence[Settlement]) -> None:
+    async def _write_settlements(self, batch: Sequence[Settlement]) -> None:
         settled = await self._planner.store.work.settle(batch)
-        self._refused(settled.refused, (one.job for one in batch))
+        # A fast target has reported the outcome before its job was marked as handed off.
+        out = {one.job.id for one in batch if one.verdict.move is Move.HAND_OFF}
+        refused = [number for number in settled.refused if number not in out]
+        self._report_refused(refused, (one.job for one in batch))
 
     async def _each_alone(self, batch: list[End], write: Write[End]) -> None:
         """Write one by one, so that one outcome that cannot be stored does not block the others.
@@ -233,7 +252,7 @@ class Claimer:
         except Exception as worse:  # noqa: BLE001 - the job stays with this worker until the worker ends
             self._emit(SettlementFailed(number, worse))
 
-    def _refused(self, refused: Sequence[int], written: Iterable[JobDone | HeldJob]) -> None:
+    def _report_refused(self, refused: Sequence[int], written: Iterable[JobDone | HeldJob]) -> None:
         if refused:  # almost never
             fences = {one.id: one.fence for one in written}
             for number in refused:

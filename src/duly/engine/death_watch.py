@@ -18,6 +18,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from typing import ClassVar
 
 from duly.clock import boottime
 from duly.engine.loop import EVERYBODY
@@ -28,20 +29,20 @@ from duly.store.store import Store
 from duly.store.values import WORKERS
 
 EVERY = timedelta(milliseconds=500)
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 10.0  # a worker that registers is told of
 
 
 class DeathWatch:
     name = "death watch"
     patient = True
-    topics = frozenset({WORKERS})
+    topics: ClassVar[frozenset[str]] = frozenset({WORKERS})
 
     def __init__(
         self,
         store: Store,
         *,
         emit: Emit = ignore_event,
-        wake: Callable[[], None] = lambda: None,
+        wake: Callable[[], None] | None = None,
         here: Host | None = None,
         is_dead: Callable[[Host], bool] | None = None,
         is_here: Callable[[WorkerInfo], bool] | None = None,
@@ -53,7 +54,8 @@ class DeathWatch:
         self._is_dead = is_dead or is_dead_here
         self._is_here = is_here or is_alive_here
         self._steady = steady
-        self._watch = ProcessWatch(wake)
+        self._is_woken = wake is not None
+        self._watch = ProcessWatch(wake or (lambda: None))
         self._near: list[WorkerInfo] = []
         self._seen: set[int] = set()  # ids of those that were seen alive
         self._looked_at = float("-inf")
@@ -62,7 +64,9 @@ class DeathWatch:
     async def tick(self) -> timedelta:
         if not self._here.boot:
             return timedelta(hours=1)  # the system does not tell about processes
-        if self._steady() - self._looked_at >= LOOK_SECONDS:
+        # Behind a pooler nobody tells of a new worker, and one that dies unseen is waited for.
+        rest = LOOK_SECONDS if self._store.is_listening else 0.0
+        if self._steady() - self._looked_at >= rest:
             self._looked_at = self._steady()
             self._near = [
                 worker
@@ -75,7 +79,9 @@ class DeathWatch:
             await self._store.work.end_lease(worker.id, died=True)
             self._near.remove(worker)
             self._emit(WorkerDied(worker.id, worker.name))
-        return EVERY
+        # The kernel tells of the end of processes that are watched.
+        hears = self._is_woken and len(self._watch) == len(self._near)
+        return timedelta(seconds=LOOK_SECONDS) if hears else EVERY
 
     def _look(self) -> None:
         """Find workers that were not seen yet, and watch those that were."""
@@ -106,6 +112,9 @@ class ProcessWatch:
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call
         self._watched: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._watched)
 
     def over(self, pids: set[int]) -> None:
         for pid in [pid for pid in self._watched if pid not in pids]:

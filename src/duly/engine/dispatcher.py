@@ -3,15 +3,16 @@
 When workers register, it unblocks jobs that waited for such a worker, a batch at a time, so that
 due jobs do not wait for them.
 
+It polls for the other services too: its one statement tells whether a schedule is overdue, an event
+waits or a lease has expired, and it wakes the service that has to do with it.
+
 Once a minute it also looks for rows that were left behind: a job that waits for nothing, a fixed
 delay that awaits no job. There should be none; this is a safety net.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from typing import ClassVar, Final, Unpack
 
-from duly.clock import boottime
 from duly.engine.timekeeper import (
     A_MINUTE,
     HELD_ELSEWHERE,
@@ -19,9 +20,9 @@ from duly.engine.timekeeper import (
     NO_REST,
     ORDINARY,
     ClockedService,
-    Timekeeper,
+    ServiceOptions,
 )
-from duly.events import Emit, JobsExpired, JobsReadied, ignore_event
+from duly.events import JobsExpired, JobsReadied
 from duly.store.store import Store
 from duly.store.values import JOBS, WORKERS
 
@@ -32,20 +33,12 @@ DISTRUSTED: Final = timedelta(seconds=1)  # the rest while the clock is not trus
 
 class Dispatcher(ClockedService):
     name = "dispatcher"
-    topics = frozenset({JOBS, WORKERS})
+    topics: ClassVar[frozenset[str]] = frozenset({JOBS, WORKERS})
     batch = 1_000
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        emit: Emit = ignore_event,
-        batch: int | None = None,
-        timekeeper: Timekeeper | None = None,
-        steady: Callable[[], float] = boottime,
-    ) -> None:
-        super().__init__(store, emit=emit, batch=batch, timekeeper=timekeeper, steady=steady)
-        self._swept = steady()
+    def __init__(self, store: Store, **options: Unpack[ServiceOptions]) -> None:
+        super().__init__(store, **options)
+        self._swept = self._steady()
         self._fitted = float("-inf")
         store.listen(self.hear)
 
@@ -55,13 +48,13 @@ class Dispatcher(ClockedService):
 
     async def tick(self) -> timedelta:
         trust = self._timekeeper.ask(ORDINARY)
-        done = await self._store.upkeep.dispatch(limit=self._batch, trust=trust)
+        done = await self._store.maintenance.dispatch(limit=self._batch, trust=trust)
         if done.ready or done.hurried:
             self._emit(JobsReadied(count=done.ready + done.hurried))
         if done.expired:
             self._emit(JobsExpired(count=done.expired))
         await self._sweep()
-        if await self._free_unfit():
+        if await self._free_unfit(some=done.unfit):
             return NO_REST
         if done.distrusted:
             return DISTRUSTED
@@ -76,20 +69,22 @@ class Dispatcher(ClockedService):
         """Once a minute, repair rows that were left behind and block jobs of unknown tasks."""
         if self._steady() - self._swept < A_MINUTE.total_seconds():
             return
-        await self._store.upkeep.sweep(limit=self._batch)
-        await self._store.upkeep.hold_unknown(
+        await self._store.maintenance.sweep(limit=self._batch)
+        await self._store.maintenance.hold_unknown(
             patience=A_MINUTE, limit=self._batch, trust=self._timekeeper.ask(LEASES)
         )
         self._swept = self._steady()
 
-    async def _free_unfit(self) -> bool:
+    async def _free_unfit(self, *, some: bool) -> bool:
         """Unblock jobs whose required worker is alive; return whether there may be more."""
         before, now = self._fitted, self._steady()
         if now - before < FITTING_SECONDS:
             return False
         self._fitted = now  # a worker that registers from now on may be missed by this check
+        if not some:
+            return False
         try:
-            freed = await self._store.upkeep.free_unfit(limit=self._batch)
+            freed = await self._store.maintenance.free_unfit(limit=self._batch)
         except BaseException:
             self._fitted = before
             raise

@@ -55,11 +55,11 @@ def returned(value: object, definition: Definition) -> Succeeded | Raised:
 
 
 def raised(error: BaseException, retry: Retry, *, permanent: bool = False) -> Raised:
-    told = _is_told_by_a_built_in(error)
+    worded = _is_worded_by_a_built_in(error)
     return Raised(
-        error="" if told else type(error).__name__,
+        error="" if worded else type(error).__name__,
         message=redacted(_message(error)),
-        traceback="" if told else redacted(_traceback(error)),
+        traceback="" if worded else redacted(_traceback(error)),
         permanent=permanent or isinstance(error, Permanent),
         retry_after=_retry_after(error),
         retryable=_is_covered(error, retry),
@@ -93,7 +93,7 @@ def _traceback(error: BaseException) -> str:
         return f"(it cannot be shown: {type(broken).__name__})"
 
 
-def _is_told_by_a_built_in(error: BaseException) -> bool:
+def _is_worded_by_a_built_in(error: BaseException) -> bool:
     """Return whether a built-in task reports the failure of a program or server in its own words.
 
     The name of our exception and its traceback would look like a fault of duly.
@@ -129,7 +129,7 @@ def _wait(delay: str | timedelta | datetime) -> timedelta:
 
 
 class StopReason(Enum):
-    """Why an execution is stopped; the first reason counts."""
+    """The reason for which an execution is stopped; the first one counts."""
 
     CANCELLED = "cancelled"
     EXPIRED = "its time is over"
@@ -184,24 +184,25 @@ class Execution:
     def __init__(
         self, job: Claimed, definition: Definition, home: ExecutionHost, *, place: str
     ) -> None:
-        self.job = job
-        self.definition = definition
+        self.job: Claimed = job
+        self.definition: Definition = definition
         self._host = home
-        self.place = place  # the name of the executor
-        self.began = home.time()
+        self.place: str = place  # the name of the executor
+        self.began: float = home.time()
         self.why: StopReason | None = None
-        self.reason = ""
+        self.reason: str = ""
         self.stopper: Callable[[str], object] | None = None  # stops it, if anything can
         self.alarm: asyncio.TimerHandle | None = None
         self.grace: asyncio.TimerHandle | None = None
-        self.is_thread = False
+        self.is_thread: bool = False
         self.thread: int | None = None  # native id of its thread
         self.watchdog: GuardSource | None = None  # guards the processes that it starts
-        self.knows = False  # whether the task has checked and seen that it should stop
+        self.knows: bool = False  # whether the task has checked and seen that it should stop
         self.completion: JobTransaction | None = (
             None  # the transaction in which the task completes the job
         )
-        self.timeout = job.terms.timeout if job.terms_text else definition.timeout
+        has_own = job.terms_text is not None and job.terms.are_own
+        self.timeout: timedelta | None = job.terms.timeout if has_own else definition.timeout
 
     def stop(self, why: StopReason, reason: str = "") -> None:
         """Ask it to end, once for each reason; the first reason counts.
@@ -249,8 +250,8 @@ class Execution:
     def guard(self) -> ProcessGuard | None:
         return None if self.watchdog is None else self.watchdog.guard()
 
-    def said(self, at_us: int, level: str, text: str) -> None:
-        """Pass a log line on."""
+    def log_line(self, at_us: int, level: str, text: str) -> None:
+        """Write a line to the job's log."""
         self._host.journal.line(self.job, at_us, level=level, text=text)
 
     def transaction(self, context: Context) -> Any:  # noqa: ANN401, ARG002 - as the port says

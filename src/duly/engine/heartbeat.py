@@ -25,7 +25,7 @@ from duly.engine.process_identity import show_number, thread_times
 from duly.errors import StoreUnavailable, WriteBlocked
 from duly.events import (
     Emit,
-    Event,
+    EngineEvent,
     FencingFailed,
     InterpreterHeld,
     LoopStalled,
@@ -36,7 +36,8 @@ from duly.events import (
 )
 from duly.model.worker import Profile
 from duly.store.store import Store
-from duly.store.values import WORKERS, Beat
+from duly.store.values import WORKERS
+from duly.store.work import Beat
 
 LISTEN_SECONDS = 1.0
 # The pause after a failure.
@@ -121,7 +122,7 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self._stalled = False
-        self._heard: Beat | None = None  # the last answer
+        self._last_beat: Beat | None = None  # the last answer
         self._unnoticed = False  # no job ran under the lease that was lost
 
     async def start(self) -> None:
@@ -243,18 +244,20 @@ class Heartbeat:
             if renewing:
                 lease.renewed(now)
                 self._worker.lease_until(lease.last_moment())
-            self._heard = beat
+            self._last_beat = beat
             self._tell(self._worker.hear, beat)
-            rest = min(LISTEN_SECONDS, lease.next_renewal() - self._steady())
+            rest = lease.next_renewal() - self._steady()
+            if self._worker.load() or not store.is_listening:
+                rest = min(LISTEN_SECONDS, rest)
             await self._wake.rest(max(rest, 0.02))
         return None
 
     async def _stay_with_orders(self, store: Store, worker: int) -> None:
         """Repeat orders (drain, slots) for the new number: it is still the same worker."""
-        heard = self._heard
-        if heard is not None and (heard.order != "run" or heard.slots is not None):
+        last = self._last_beat
+        if last is not None and (last.order != "run" or last.slots is not None):
             with contextlib.suppress(StoreUnavailable):
-                await store.work.tell(worker, heard.order, slots=heard.slots)
+                await store.work.tell(worker, last.order, slots=last.slots)
 
     async def _failed(self, error: Exception, *, pause: float = LISTEN_SECONDS) -> None:
         if not isinstance(error, StoreUnavailable | TimeoutError):
@@ -322,7 +325,7 @@ class Heartbeat:
                 {"message": "a callback of the heartbeat failed", "exception": error}
             )
 
-    def _emit(self, event: Event) -> None:
+    def _emit(self, event: EngineEvent) -> None:
         """Emit from this thread: the loop may never run again, and the process may exit now."""
         with contextlib.suppress(Exception):
             self._say(event)

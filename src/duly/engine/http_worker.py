@@ -7,9 +7,12 @@ the store refuses everything under a fencing token that is no longer the job's.
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta
 
 from duly.clock import boottime, now
 from duly.engine.capacity import free_resources
@@ -24,7 +27,7 @@ from duly.model.outcome import Late, Outcome, Raised, Stopped, Succeeded
 from duly.model.payload import LONGEST_RESULT, encode
 from duly.model.policies import check_moment
 from duly.model.states import State
-from duly.model.worker import WorkerInfo
+from duly.model.worker import Profile, WorkerInfo
 from duly.policy.redaction import redacted, redacted_for
 from duly.policy.retry import LONGEST_WAIT
 from duly.policy.verdict import Tried, judge
@@ -41,8 +44,8 @@ class HttpClaims(ShelfPlanner):
     """Claims jobs for one HTTP worker, from the same shelves in the same order as a native one."""
 
     def __init__(self, info: WorkerInfo) -> None:
-        self.worker = info.id
-        self.profile = info.profile
+        self.worker: int = info.id
+        self.profile: Profile = info.profile
         super().__init__(queues=info.profile.queues, tasks=info.profile.tasks, time=boottime)
         # Shelves that hold jobs for others only, and until when to skip them.
         self._skipped: dict[QueueShelf, float] = {}
@@ -76,7 +79,7 @@ class HttpClaims(ShelfPlanner):
             self.rotation.seen(await store.work.ready(self.rotation.queues, self.tasks))
             if self.rotation.knows_nothing:
                 return []
-            held = await store.work.held(self.worker)
+            held = await store.work.claimed_by(self.worker)
             for queue in await store.work.queues():
                 if queue.paused and queue.name in self.profile.queues:
                     self._pass_over(queue.name)
@@ -85,7 +88,7 @@ class HttpClaims(ShelfPlanner):
     async def _taken(self, store: Store, held: Sequence[Claimed], limit: int) -> list[Claimed]:
         taken: list[Claimed] = []
         while len(taken) < limit and (place := self._next([*held, *taken])) is not None:
-            wish = self._claim_from(
+            request = self._claim_from(
                 place,
                 worker=self.worker,
                 tasks=self.tasks,
@@ -94,12 +97,12 @@ class HttpClaims(ShelfPlanner):
                 free=free_resources(self.profile.resources, [*held, *taken]),
             )
             try:
-                found = await store.work.claim(wish)
+                found = await store.work.claim(request)
             except StoreUnavailable:
                 if taken:
                     break
                 raise
-            self._note_claim(found, wish, place)
+            self._note_claim(found, request, place)
             if not found.jobs:
                 # The shelf holds jobs for others. They hear of every claim, and would answer it
                 # with a claim of their own.
@@ -136,10 +139,10 @@ class ReportedOutcome(NamedTuple):
     outcome: Outcome
 
 
-class ReportedLine(NamedTuple):
+class ReportedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: str
     level: str = "info"
-    at: datetime | None = None  # None: now
+    at: Annotated[Annotated[datetime, Meta(tz=True)] | None, Meta(description="null: now.")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,11 +153,13 @@ class RefusedOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishReport:
-    kept: Sequence[int] = ()
-    refused: Sequence[RefusedOutcome] = field(default_factory=tuple)
+    """The outcomes that were stored, and the jobs that the worker does not hold any more."""
+
+    kept: list[int]
+    refused: list[RefusedOutcome]
 
 
-def succeeded(result: object) -> Outcome:
+def succeeded(result: object) -> Succeeded | Raised:
     """Return a success; a result that cannot be stored is a permanent failure, as natively."""
     if result is None:
         return Succeeded()
@@ -164,7 +169,7 @@ def succeeded(result: object) -> Outcome:
         return Raised("PayloadError", str(error), permanent=True)
 
 
-def failed(error: str, *, traceback: str = "", retry: bool | str = True) -> Outcome:
+def failed(error: str, *, traceback: str = "", retry: bool | str = True) -> Raised:
     """Return a failure; ``retry`` says whether a retry may help, or how long to wait for it."""
     kind, _, message = redacted(error.strip() or "Error").partition(": ")
     return Raised(
@@ -184,15 +189,15 @@ async def finish(
     A worker without a row holds no jobs.
     """
     _check(endings)
-    held = {job.id: job for job in await store.work.held(worker)} if has_row else {}
+    held = {job.id: job for job in await store.work.claimed_by(worker)} if has_row else {}
     jobs = await _jobs(store, held, endings)
-    moment = await store.surroundings.now()
+    moment = await store.diagnostics.now()
     known = [one for one in endings if one.id in jobs]
     settlements = [
         _settlement(jobs[one.id], await _with_reason(store, one), moment) for one in known
     ]
     settled = await store.work.settle(settlements) if settlements else None
-    kept = list(settled.kept) if settled else []
+    kept = sorted(settled.kept) if settled else []
     await _make_room(store, {jobs[number].queue for number in kept})
     lost = [one for one in endings if one.id not in kept]
     return FinishReport(kept=kept, refused=[await _refused(store, worker, one) for one in lost])
@@ -201,7 +206,7 @@ async def finish(
 async def settle_late(store: Store, jobs: Sequence[Claimed]) -> None:
     """Expire jobs that were claimed after their deadline."""
     if jobs:
-        moment = await store.surroundings.now()
+        moment = await store.diagnostics.now()
         await store.work.settle([_settlement(job, Late(), moment) for job in jobs])
 
 

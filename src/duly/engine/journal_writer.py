@@ -7,13 +7,13 @@ store says so.
 """
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 from datetime import timedelta
-from types import TracebackType
 from typing import Self
 
 from duly.engine.executors.process.frames import CapturedLine
@@ -26,6 +26,7 @@ from duly.registry.context import current_or_none
 from duly.store.store import Store
 
 EVERY = timedelta(milliseconds=250)
+UNTIL_CALLED = timedelta(seconds=10)
 NO_REST = timedelta(0)
 BATCH = 1_000
 # Entries of all jobs: an unavailable store must not fill the memory.
@@ -35,9 +36,15 @@ _MICROSECONDS = 1_000_000
 
 class JournalWriter:
     name = "journal writer"
-    topics: frozenset[str] = frozenset()
+    patient = True
 
     def __init__(self, store: Store) -> None:
+        self.topic: str = f"journal:{id(self)}"
+        self.topics: frozenset[str] = frozenset({self.topic})
+        self._nudge: Callable[[str], None] = lambda _: None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0  # of the loop
+        self._asleep = self._was_called = False
         self._store = store
         self._waiting: deque[Entry] = deque(maxlen=MOST_WAITING)
         self._writing = asyncio.Lock()
@@ -47,8 +54,20 @@ class JournalWriter:
         """Return whether entries wait to be written."""
         return bool(self._waiting) or self._writing.locked()
 
+    def wakes_by(self, nudge: Callable[[str], None]) -> None:
+        """Rest while there is nothing to write: ``nudge`` ends the rest."""
+        self._loop, self._nudge = asyncio.get_running_loop(), nudge
+        self._thread = threading.get_ident()
+
     async def tick(self) -> timedelta:
-        await self.write()
+        was_called, self._was_called = self._was_called, False
+        # Before the look at the entries: one that comes now is seen, or finds the writer asleep.
+        self._asleep = self._loop is not None
+        if not self._waiting:
+            return UNTIL_CALLED if self._asleep else EVERY
+        self._asleep = False
+        if not was_called:  # else more entries are about to come
+            await self.write()
         return NO_REST if len(self._waiting) >= BATCH else EVERY
 
     async def write(self) -> None:
@@ -76,7 +95,7 @@ class JournalWriter:
     # From any thread:
 
     def note(self, job: Claimed, percent: float, *, message: str, meta: Json | None) -> None:
-        self._waiting.append(
+        self._append(
             ProgressEntry(
                 job_id=job.id,
                 fence=job.fence,
@@ -92,7 +111,7 @@ class JournalWriter:
             self.line(job, line.at_us, level=line.level, text=line.text)
 
     def line(self, job: Claimed, at_us: int, *, level: str, text: str) -> None:
-        self._waiting.append(
+        self._append(
             LogEntry(
                 job_id=job.id,
                 fence=job.fence,
@@ -102,6 +121,16 @@ class JournalWriter:
                 text=redacted_for(job.args, text),
             )
         )
+
+    def _append(self, entry: Entry) -> None:
+        self._waiting.append(entry)
+        if self._asleep and self._loop is not None:
+            self._asleep, self._was_called = False, True
+            if threading.get_ident() == self._thread:
+                self._nudge(self.topic)
+                return
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the job has ended
+                self._loop.call_soon_threadsafe(self._nudge, self.topic)
 
 
 class LogCapture:
@@ -127,12 +156,7 @@ class LogCapture:
         logging.getLogger("duly.job").setLevel(logging.INFO)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with LogCapture._lock:
             LogCapture._workers -= 1
             if not LogCapture._workers and logging.getLogRecordFactory() is LogCapture.made:
@@ -144,7 +168,7 @@ class LogCapture:
         record = LogCapture._before(*args, **kwargs)
         context = current_or_none()
         if context is not None and record.levelno >= logging.INFO:
-            hear = getattr(context.port, "said", None)  # None outside of a worker
+            hear = getattr(context.port, "log_line", None)  # None outside of a worker
             if hear is not None:
                 hear(int(record.created * _MICROSECONDS), record.levelname.lower(), _text(record))
         return record

@@ -11,8 +11,9 @@ loop does the rest, once for all services:
   behind may still write; the store's guards refuse writes that come too late, and a tick must leave
   its service usable wherever it is cut off.
 * A service that listens to nudges rests no longer than the poll interval. Polling is the truth and
-  a nudge an optimisation: a lost nudge costs half a second. A service without nudges, or one that
-  is ``patient``, rests as long as it asked for.
+  a nudge an optimisation: a lost nudge costs half a second, or two seconds after a quiet while in
+  which nudges could arrive. A service without nudges, or one that is ``patient``, rests as long as
+  it asked for.
 * The health of a service is the age of its last good tick, not whether its task exists.
 
 Only the event loop's own time is used, so that all of this runs in virtual time too. The loop
@@ -30,7 +31,7 @@ from duly.clock import sleep
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.events import (
     Emit,
-    Event,
+    EngineEvent,
     ServiceRestarted,
     StoreLost,
     StoreRecovered,
@@ -40,6 +41,7 @@ from duly.events import (
 )
 
 EVERYBODY = "*"
+CALM = 4  # how much longer a poll is after a quiet while
 
 Dice: TypeAlias = Callable[[], float]  # from 0 to 1, without 1
 
@@ -67,6 +69,7 @@ class LoopLimits:
     tick: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=1)  # for a cancelled tick to end
     poll: timedelta = timedelta(seconds=0.5)  # the longest rest, give or take a fifth
+    quiet_polls: int = 20  # in a row that found nothing; then polls are four times as long
     pause: timedelta = timedelta(seconds=0.1)  # after a failure, doubled with each further one
     longest_pause: timedelta = timedelta(seconds=2)
 
@@ -94,13 +97,17 @@ class Loop:
         dice: Dice,
         emit: Emit = ignore_event,
         limits: LoopLimits = DEFAULTS,
+        listening: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``listening`` tells whether the nudges of other processes arrive."""
         names = [service.name for service in services]
         if len(set(names)) < len(names):
             raise InvalidValue(f"two services share a name: {', '.join(sorted(names))}")
         outage = _Outage()
         self._keepers = [
-            _Keeper(service, outage=outage, dice=dice, emit=emit, limits=limits)
+            _Keeper(
+                service, outage=outage, dice=dice, emit=emit, limits=limits, listening=listening
+            )
             for service in services
         ]
 
@@ -108,8 +115,11 @@ class Loop:
         """Wake the services that asked for the topic. Only from the event loop's own thread."""
         for keeper in self._keepers:
             topics = keeper.service.topics
-            if topics and (topic == EVERYBODY or not topics.isdisjoint((topic, EVERYBODY))):
+            if topic == EVERYBODY and keeper.is_impatient:
                 keeper.wake.set()
+            elif not topics.isdisjoint((topic, EVERYBODY)):
+                keeper.wake.set()
+                keeper.quiet_polls = 0
 
     def progress(self) -> Mapping[str, ServiceProgress]:
         """Return the progress of each service that still ticks, by name. From any thread."""
@@ -141,7 +151,14 @@ class _Keeper:
     """Ticks one service."""
 
     def __init__(
-        self, service: Service, *, outage: "_Outage", dice: Dice, emit: Emit, limits: LoopLimits
+        self,
+        service: Service,
+        *,
+        outage: "_Outage",
+        dice: Dice,
+        emit: Emit,
+        limits: LoopLimits,
+        listening: Callable[[], bool],
     ) -> None:
         self.service = service
         self._outage = outage
@@ -151,6 +168,8 @@ class _Keeper:
         self._dice = dice
         self._emit = emit
         self._limits = limits
+        self._listening = listening
+        self.quiet_polls = 0  # ticks in a row that wanted to rest, and no nudge meant this service
         self._time: Callable[[], float] = lambda: 0.0
         self._good_at = 0.0
         self._ticks = 0
@@ -169,15 +188,19 @@ class _Keeper:
         self._time = asyncio.get_running_loop().time
         self._good_at = self._time()
         while not (stop.is_set() or self.is_over):
-            wish = await self._tick()
-            if wish is None:
+            rest = await self._tick()
+            if rest is None:
                 # Nudges do not shorten the pause after a failure.
                 await self.halt.rest(self._pause())
+            elif self.is_impatient:
+                is_quiet = rest >= self._limits.poll.total_seconds()
+                self.quiet_polls = self.quiet_polls + 1 if is_quiet else 0
+                await self.wake.rest(min(rest, self._poll()))
             else:
-                await self.wake.rest(min(wish, self._poll()) if self._is_impatient else wish)
+                await self.wake.rest(rest)
 
     @property
-    def _is_impatient(self) -> bool:
+    def is_impatient(self) -> bool:
         return bool(self.service.topics) and not getattr(self.service, "patient", False)
 
     async def _tick(self) -> float | None:
@@ -206,14 +229,14 @@ class _Keeper:
         if isinstance(error, Exception):
             self._failed(error)
             return None
-        wish = tick.result()  # or raises, and ends the program: neither a result nor an Exception
+        rest = tick.result()  # or raises, and ends the program: neither a result nor an Exception
         self._good_at = self._time()
         self._ticks += 1
         self._failures_in_a_row = 0
         over = self._outage.answered(self.service.name, self._good_at)
         if over is not None:
             self._say(StoreRecovered(over))
-        return wish
+        return rest
 
     def _failed(self, error: BaseException) -> None:
         self._count(f"{type(error).__name__}: {error}")
@@ -246,13 +269,15 @@ class _Keeper:
         self._failures_in_a_row += 1
         self._last_error = error
 
-    def _say(self, event: Event) -> None:
+    def _say(self, event: EngineEvent) -> None:
         # An error of the listener must not stop the service.
         with contextlib.suppress(Exception):
             self._emit(event)
 
     def _poll(self) -> float:
-        return self._limits.poll.total_seconds() * (0.8 + 0.4 * self._dice())
+        is_calm = self.quiet_polls > self._limits.quiet_polls and self._listening()
+        poll = self._limits.poll * (CALM if is_calm else 1)
+        return poll.total_seconds() * (0.8 + 0.4 * self._dice())
 
     def _pause(self) -> float:
         doublings = min(self._failures_in_a_row - 1, 30)
@@ -291,8 +316,8 @@ async def _give(tick: asyncio.Task[float], time: timedelta) -> None:
 
 
 async def _rest_after(service: Service) -> float:
-    wish: timedelta = await service.tick()
-    return wish.total_seconds()
+    rest: timedelta = await service.tick()
+    return rest.total_seconds()
 
 
 class Waiter:

@@ -33,7 +33,7 @@ class Outbox:
         self.done: list[JobDone] = []
         self.settlements: list[Settlement] = []
         self._later: list[tuple[float, Settlement]] = []  # not to be written before that time
-        self.attempts = 0  # attempts that have ended here, ever
+        self.attempts: int = 0  # attempts that have ended here, ever
         self._queues: set[str] = set()
         self._dice = dice
         self._wake = wake
@@ -140,6 +140,10 @@ class Outbox:
                 outcome=type(outcome).__name__.lower(),
                 reason=verdict.reason if verdict else done,
                 seconds=seconds,
+                attempt=job.attempt,
+                queue=job.queue,
+                schedule=job.schedule,
+                worker=job.worker,
                 error=verdict.error if verdict else None,
                 last=verdict is None or verdict.state in ENDED,
             )

@@ -5,11 +5,18 @@ after it was steady for ten minutes.
 """
 
 from datetime import timedelta
+from typing import Unpack
 
-from duly.engine.timekeeper import NO_REST, ORDINARY, Caution, ClockedService, Timekeeper
-from duly.events import Emit, Pruned, ignore_event
+from duly.engine.timekeeper import (
+    NO_REST,
+    ORDINARY,
+    Caution,
+    ClockedService,
+    ServiceOptions,
+)
+from duly.events import Pruned
+from duly.store.maintenance import Retention
 from duly.store.store import Store
-from duly.store.values import Retention
 
 EVERY = timedelta(minutes=5)
 WATCHED = timedelta(minutes=10)
@@ -25,19 +32,17 @@ class Pruner(ClockedService):
         self,
         store: Store,
         *,
-        emit: Emit = ignore_event,
         retention: Retention | None = None,
-        batch: int | None = None,
-        timekeeper: Timekeeper | None = None,
         caution: Caution = DELETING,
+        **options: Unpack[ServiceOptions],
     ) -> None:
-        super().__init__(store, emit=emit, batch=batch, timekeeper=timekeeper)
+        super().__init__(store, **options)
         self._retention = retention or Retention()
         self._caution = caution
 
     async def tick(self) -> timedelta:
-        await self._store.upkeep.make_days(trust=self._timekeeper.ask(ORDINARY))
-        gone = await self._store.upkeep.prune(
+        await self._store.maintenance.make_days(trust=self._timekeeper.ask(ORDINARY))
+        gone = await self._store.maintenance.prune(
             self._retention, limit=self._batch, trust=self._timekeeper.ask(self._caution)
         )
         if gone:

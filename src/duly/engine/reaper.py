@@ -9,43 +9,50 @@ jobs of workers that ended their lease or are known to be dead.
 """
 
 from datetime import datetime, timedelta
+from typing import ClassVar, Unpack
 
-from duly.engine.timekeeper import LEASES, NO_REST, Caution, ClockedService, Timekeeper
-from duly.events import Emit, JobsTakenBack, ignore_event
+from duly.engine.timekeeper import (
+    A_WHILE,
+    LEASES,
+    NO_REST,
+    Caution,
+    ClockedService,
+    ServiceOptions,
+)
+from duly.events import JobsTakenBack
 from duly.model.outcome import Lost
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.store.store import Store
-from duly.store.values import WORKERS, LostJob
+from duly.store.values import LOST, WORKERS, LostJob
 
 # A renewal may be decided just before the expiry and committed just after it. It must not take
 # longer than this; the worker that sends it makes sure of that (lease.PATIENCE).
 MARGIN = timedelta(seconds=2)
-EVERY = timedelta(seconds=1)
+DISTRUSTED = timedelta(seconds=1)  # the rest while the clock is not trusted
 
 
 class Reaper(ClockedService):
     name = "reaper"
     batch = 500
     patient = True
-    topics = frozenset({WORKERS})  # a worker whose lease was ended for it is dead
+    # A lease was ended for a worker that is dead, or the dispatcher sees that one has expired.
+    topics: ClassVar[frozenset[str]] = frozenset({WORKERS, LOST})
 
     def __init__(
         self,
         store: Store,
         *,
-        emit: Emit = ignore_event,
-        batch: int | None = None,
         margin: timedelta = MARGIN,
-        timekeeper: Timekeeper | None = None,
         caution: Caution = LEASES,
+        **options: Unpack[ServiceOptions],
     ) -> None:
-        super().__init__(store, emit=emit, batch=batch, timekeeper=timekeeper)
+        super().__init__(store, **options)
         self._margin = margin
         self._caution = caution
         self._after = 0
 
     async def tick(self) -> timedelta:
-        taken = await self._store.upkeep.take_back(
+        taken = await self._store.maintenance.take_back(
             judged,
             after=self._after,
             margin=self._margin,
@@ -55,7 +62,9 @@ class Reaper(ClockedService):
         self._after = taken.last
         if taken.lost:
             self._emit(JobsTakenBack(count=taken.lost, poisoned=taken.poisoned))
-        return NO_REST if taken.last else EVERY
+        if taken.last:
+            return NO_REST
+        return DISTRUSTED if taken.distrusted else A_WHILE
 
 
 def judged(job: LostJob, now: datetime) -> Verdict:

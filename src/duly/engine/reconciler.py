@@ -3,7 +3,7 @@
 It repeats the declaration every ten seconds. The store applies the newest declaration set of all
 living nodes and tells a node with an older set that it is superseded, so a rolling deploy changes
 each schedule once, in whatever order nodes come and go. A node whose set was applied before says so
-(``held``): if an older set has replaced it, the older node only missed the newer declaration.
+(``was_in_force``): if an older set has replaced it, its node only missed the newer one.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from duly.events import (
     SchedulesDeclared,
     ignore_event,
 )
+from duly.store.reconciling import Declared, WantedSchedule
 from duly.store.store import Store
-from duly.store.values import Declared, WantedSchedule
 
 EVERY = timedelta(seconds=10)
 
@@ -31,28 +31,29 @@ class Reconciler:
     def __init__(
         self,
         store: Store,
+        declarations: "DeclarationSet",
         *,
-        app: str,
-        mark: str,
-        wanted: Sequence[WantedSchedule],
-        whole: bool = True,
         emit: Emit = ignore_event,
     ) -> None:
         self._store = store
-        self._app = app
-        self._mark = mark
-        self._wanted = wanted
-        self._whole = whole
+        self._declarations = declarations
+        self._app = declarations.app
+        self._mark = declarations.mark
         self._emit = emit
         self._superseded = False
-        self._held = False
+        self._was_in_force = False
         self._removed: Sequence[str] = ()
 
     async def tick(self) -> timedelta:
         declared = await self._store.schedules.declare(
-            self._app, self._mark, self._wanted, whole=self._whole, held=self._held
+            self._app,
+            self._mark,
+            self._declarations.wanted,
+            whole=self._declarations.whole,
+            was_in_force=self._was_in_force,
         )
-        self._held = self._held or (self._whole and not declared.superseded)
+        applied = self._declarations.whole and not declared.superseded
+        self._was_in_force = self._was_in_force or applied
         self._tell(declared)
         return EVERY
 
@@ -88,6 +89,6 @@ class DeclarationSet:
 
     @property
     def mark(self) -> str:
-        """The same for the same schedules, and never the same for others."""
+        """Return a fingerprint of the schedules: equal if and only if they are equal."""
         text = "\n".join(f"{one.plan!r} {one.aliases!r}" for one in self.wanted)
         return blake2s(text.encode(), digest_size=12).hexdigest()

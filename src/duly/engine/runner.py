@@ -66,7 +66,7 @@ class Runner:
         emit: Emit = ignore_event,
         verbose: bool = True,
     ) -> None:
-        self.slots = slots
+        self.slots: int = slots
         self.journal = journal
         self.running: dict[int, Execution] = {}
         self.ended: deque[tuple[float, Execution]] = deque(
@@ -74,9 +74,9 @@ class Runner:
         )  # the last executions, with their end
         self.accepts = True  # whether more may be claimed
         self._executor_capacity = ExecutorCapacity(executors, time=time, place_of=self._place)
-        self.prefetched = PrefetchBuffer(self._executor_capacity, time)
+        self.prefetched: PrefetchBuffer = PrefetchBuffer(self._executor_capacity, time)
         self.wake_second = wake_second  # there is work for a second claimer
-        self.outbox = Outbox(
+        self.outbox: Outbox = Outbox(
             dice=dice, wake=wake, wake_second=wake_second, emit=emit, verbose=verbose
         )
         self.time = time
@@ -157,14 +157,14 @@ class Runner:
 
     # Stopping.
 
-    def cancel(self, told: Mapping[int, str]) -> None:
+    def cancel(self, reasons: Mapping[int, str]) -> None:
         """Stop these jobs, each for its reason."""
-        for number, reason in told.items():
+        for number, reason in reasons.items():
             run = self.running.get(number)
             if run is not None:
                 self._stop(run, StopReason.CANCELLED, reason)
-        for job in self.prefetched.take(told):
-            self.outbox.add(job, self._known(job), Stopped(told[job.id]))
+        for job in self.prefetched.take(reasons):
+            self.outbox.add(job, self._known(job), Stopped(reasons[job.id]))
 
     def give_back_waiting(self, reason: str) -> None:
         self.give_back(self.prefetched.take_all(), reason)
@@ -229,7 +229,11 @@ class Runner:
         self.running[job.id] = run
         self._executor_capacity.take(run.place)
         if self._verbose:
-            self._emit(JobStarted(job.id, job.called, job.attempt))
+            self._emit(
+                JobStarted(
+                    job.id, job.called, job.attempt, job.queue, job.schedule, worker=job.worker
+                )
+            )
         self._execute(run, arguments)
 
     def _execute(self, run: Execution, arguments: Mapping[str, object]) -> None:
@@ -248,8 +252,11 @@ class Runner:
         return None if definition is None else self._place_by(job, definition)
 
     def _place_by(self, job: Claimed, definition: Definition) -> str:
-        """Return the executor: a job that crashed with two workers gets its own process."""
-        alone = job.crashes >= SUSPECT and self.isolates
+        """Return the executor: a job that crashed with two workers gets its own process.
+
+        Not the job of an engine, whose function does not run here.
+        """
+        alone = job.crashes >= SUSPECT and self.isolates and definition.engine is None
         return ALONE if alone and job.task not in self._registry.local else definition.executor
 
     def _expired(self, run: Execution) -> None:

@@ -4,23 +4,22 @@ Any number of schedulers may run; there is no leader. A tick claims a batch of d
 decides, and writes once. Schedules that one scheduler holds are skipped by the others.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from typing import ClassVar, Final, Unpack
 
-from duly.clock import boottime
 from duly.engine.timekeeper import (
-    A_MINUTE,
+    A_WHILE,
     HELD_ELSEWHERE,
     NO_REST,
     ORDINARY,
     ClockedService,
-    Timekeeper,
+    ServiceOptions,
 )
-from duly.events import Emit, ScheduleFaulted, SchedulesFired, ignore_event
+from duly.events import ScheduleFaulted, SchedulesFired
 from duly.policy.firing import decide
+from duly.store.ledger import FiringResult
 from duly.store.store import Store
-from duly.store.values import SCHEDULES, FiringResult
+from duly.store.values import SCHEDULES
 
 REFRESH_SECONDS: Final = 10.0  # between checks for moments that older zone data gave
 DISTRUSTED: Final = timedelta(seconds=1)  # the rest while the clock is not trusted
@@ -34,21 +33,14 @@ FARTHEST_BACK: Final = timedelta(milliseconds=20)
 
 class Scheduler(ClockedService):
     name = "scheduler"
-    topics = frozenset({SCHEDULES})
+    topics: ClassVar[frozenset[str]] = frozenset({SCHEDULES})
+    patient = True  # the dispatcher sees schedules that are overdue
     # Large enough to be fast, small enough that the schedules behind do not wait long and that a
     # crash repeats little.
     batch = 200
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        emit: Emit = ignore_event,
-        batch: int | None = None,
-        timekeeper: Timekeeper | None = None,
-        steady: Callable[[], float] = boottime,
-    ) -> None:
-        super().__init__(store, emit=emit, batch=batch, timekeeper=timekeeper, steady=steady)
+    def __init__(self, store: Store, **options: Unpack[ServiceOptions]) -> None:
+        super().__init__(store, **options)
         self._stale_after: int | None = 0
         self._refresh_at = 0.0
         self._back = NO_REST
@@ -61,7 +53,7 @@ class Scheduler(ClockedService):
         if fired.schedules:
             self._emit(SchedulesFired(fires=fired.fires, jobs=fired.jobs, lateness=fired.lateness))
         for name, reason in fired.faults:
-            self._emit(ScheduleFaulted(name=name, reason=reason))
+            self._emit(ScheduleFaulted(schedule=name, reason=reason))
         await self._refresh()
         if fired.schedules:
             self._back = NO_REST
@@ -75,12 +67,12 @@ class Scheduler(ClockedService):
         if fired.distrusted:
             return DISTRUSTED
         if fired.rest is None:
-            return A_MINUTE
+            return A_WHILE
         if fired.rest > NO_REST or fired.schedules:
             self._held = HELD_ELSEWHERE
             if self._stale_after is not None:
                 return NO_REST
-            return fired.rest + self._back if fired.rest > NO_REST else NO_REST
+            return min(fired.rest + self._back, A_WHILE) if fired.rest > NO_REST else NO_REST
         return self._held_elsewhere()
 
     async def _refresh(self) -> None:

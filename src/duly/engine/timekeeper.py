@@ -20,8 +20,8 @@ An answer takes its time. The database read its clock at some moment between que
 a read gives a range for the difference, and only what no two reads within their ranges explain is a
 jump. A suspended machine is none: both clocks went on.
 
-The timekeeper is a service itself, and looks once a second: whoever has had nothing to decide for
-an hour would have nothing to compare with.
+The timekeeper is a service itself, and looks every five seconds: whoever has had nothing to decide
+for an hour would have nothing to compare with.
 """
 
 import threading
@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypedDict, Unpack
 
 from duly.clock import boottime
 from duly.engine.lease import LEASE
@@ -38,12 +38,17 @@ from duly.instants import EPOCH
 from duly.store.store import Store
 from duly.store.values import Trust
 
-EVERY: Final = timedelta(seconds=1)
+EVERY: Final = timedelta(seconds=5)
 NO_REST: Final = timedelta(0)
+# The rest of a service that the dispatcher wakes: it looks for all of them. Short enough that the
+# clocks of node and database do not drift apart by a millisecond.
+A_WHILE: Final = timedelta(seconds=10)
 A_MINUTE: Final = timedelta(minutes=1)
 # Rests of a service while another node holds what is overdue.
 HELD_ELSEWHERE: Final = timedelta(milliseconds=5)
 LONGEST_HELD: Final = timedelta(milliseconds=500)
+# A shorter rest is none.
+_SOON: Final = 0.1
 # A smaller change of the difference is drift.
 _DRIFT: Final = 0.05
 # A jump of which somebody should know: some lease may end early because of it.
@@ -102,8 +107,12 @@ class Timekeeper:
         )
 
     async def tick(self) -> timedelta:
+        looked = self._periods[-1].until if self._periods else float("-inf")
+        left = looked + EVERY.total_seconds() - self._steady()
+        if left > _SOON:  # another service has asked meanwhile
+            return timedelta(seconds=left)
         judge = self.ask(ORDINARY)
-        judge(await self._store.surroundings.now())
+        judge(await self._store.diagnostics.now())
         return EVERY
 
     def ask(self, caution: Caution) -> Trust:
@@ -165,25 +174,28 @@ class Timekeeper:
         )
 
 
+class ServiceOptions(TypedDict, total=False):
+    """The options of every service that decides by the database's clock."""
+
+    emit: Emit
+    batch: int | None
+    timekeeper: Timekeeper | None
+    steady: Callable[[], float]
+
+
 class ClockedService:
-    """A service on the store that decides by the database's clock: what its services share."""
+    """A service on the store that decides by the database's clock."""
 
     batch: ClassVar[int]  # rows of one tick
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        emit: Emit = ignore_event,
-        batch: int | None = None,
-        timekeeper: Timekeeper | None = None,
-        steady: Callable[[], float] = boottime,
-    ) -> None:
+    def __init__(self, store: Store, **options: Unpack[ServiceOptions]) -> None:
         self._store = store
-        self._emit = emit
-        self._batch = batch or self.batch
-        self._timekeeper = timekeeper or Timekeeper(store, emit=emit, steady=steady)
-        self._steady = steady
+        self._emit = options.get("emit", ignore_event)
+        self._batch = options.get("batch") or self.batch
+        self._steady = options.get("steady", boottime)
+        self._timekeeper = options.get("timekeeper") or Timekeeper(
+            store, emit=self._emit, steady=self._steady
+        )
         self._held = HELD_ELSEWHERE
 
     def _held_elsewhere(self) -> timedelta:

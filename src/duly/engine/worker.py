@@ -8,6 +8,7 @@ run. Cold stop: it stops running jobs as well.
 import asyncio
 import contextlib
 import os
+import platform
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,19 +25,21 @@ from duly.engine.journal_writer import JournalWriter, LogCapture
 from duly.engine.lease import LEASE, PATIENCE
 from duly.engine.loop import Service
 from duly.engine.runner import Runner
-from duly.errors import StoreUnavailable
-from duly.events import Emit, Event, ignore_event
+from duly.errors import InvalidValue, StoreUnavailable
+from duly.events import Emit, EngineEvent, ignore_event
 from duly.model.claimed import Claimed
 from duly.model.worker import Host, Profile
 from duly.registry.definition import Definition
 from duly.registry.registry import JobTransaction, Registry
 from duly.store.store import Store
-from duly.store.values import Beat
+from duly.store.work import Beat
+from duly.version import __version__
 
 # How long jobs have to end in a cold stop.
 COLD_SECONDS = 5.0
 CHECK_EVERY = timedelta(milliseconds=50)
 NEVER = timedelta(hours=1)
+MOST_SLOTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,33 +59,43 @@ NO_STOP_CONDITIONS = StopConditions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class WorkerOptions:
     """The options of a worker."""
 
-    name: str
+    name: str = ""  # a label; by default the host name and the PID
     queues: tuple[str, ...] = ("default",)
-    slots: int = 10
+    concurrency: int = 10
+    children: int | None = None  # for executor="process"; None: as many as cores
     resources: Mapping[str, int] = field(default_factory=dict)
+    recycle_jobs: int | None = None
+    recycle_bytes: int | None = None
     lease: timedelta = LEASE
-    dedicated: bool = False  # the process is only a worker
-    restart: Callable[[int], object] | None = None  # ends the process, and another one replaces it
     conditions: StopConditions = NO_STOP_CONDITIONS
-    version: str = ""
-    app: str = ""
+    dedicated: bool = False  # the process is only a worker: it may end itself
+    restart: Callable[[int], object] | None = None  # ends the process, and another one replaces it
     verbose: bool = False  # emit events for every job
+    app: str = ""
     host: Host | None = None  # None: this process
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.concurrency <= MOST_SLOTS:
+            raise InvalidValue(
+                f"concurrency={self.concurrency}: expected a number from 1 to {MOST_SLOTS}"
+            )
+        if not self.queues:
+            raise InvalidValue("a worker needs at least one queue")
 
     def profile(self, signatures: Mapping[str, str], *, isolates: bool) -> Profile:
         """Return what other workers and people see of it."""
         return Profile(
-            name=self.name,
+            name=self.name or f"{platform.node()}-{os.getpid()}",
             queues=self.queues,
             signatures=signatures,
-            slots=self.slots,
+            slots=self.concurrency,
             resources=self.resources,
             isolates=isolates,
             host=self.host or this_process(),
-            version=self.version,
+            version=__version__,
             app=self.app,
         )
 
@@ -92,7 +105,7 @@ class Worker:
         self,
         store: Store,
         registry: Registry,
-        setup: Setup,
+        options: WorkerOptions,
         *,
         executors: Callable[[JournalWriter], Mapping[str, Executor]],
         dice: Callable[[], float],
@@ -105,44 +118,44 @@ class Worker:
         emit = emit if emit is ignore_event else _harmless(emit)
         self._journal = JournalWriter(store)
         self._executors = executors(self._journal)
-        self._setup = setup
+        self._options = options
         self._on_stop = on_stop
         self._wake: Callable[[str], None] = lambda _: None
-        self.runner = Runner(
+        self.runner: Runner = Runner(
             registry,
             self._executors,
-            slots=setup.slots,
+            slots=options.concurrency,
             journal=self._journal,
             time=time,
             dice=dice,
             wake=lambda: self._wake(self.planner.own_topic),
             wake_second=lambda: self._wake(self.planner.second_topic),
-            resources=setup.resources,
-            most=setup.conditions.max_jobs,
+            resources=options.resources,
+            most=options.conditions.max_jobs,
             transaction=transaction,
             emit=emit,
-            verbose=setup.verbose,
+            verbose=options.verbose,
         )
         signatures = {
             name: mark
             for name, mark in registry.signatures().items()
             if registry.get(name).executor in self._executors
         }
-        self.planner = ClaimPlanner(
-            store, self.runner, queues=setup.queues, tasks=tuple(signatures)
+        self.planner: ClaimPlanner = ClaimPlanner(
+            store, self.runner, queues=options.queues, tasks=tuple(signatures)
         )
         self.planner.journal = self._journal
-        self.profile = setup.profile(signatures, isolates=self.runner.isolates)
+        self.profile: Profile = options.profile(signatures, isolates=self.runner.isolates)
         self._heartbeat = Heartbeat(
             self,
             self.profile,
             connect=connect,
             store=store,
             terms=LeaseTerms(
-                lease=setup.lease,
-                dedicated=setup.dedicated,
-                exit=setup.restart or os._exit,
-                restarts=setup.restart is not None,
+                lease=options.lease,
+                dedicated=options.dedicated,
+                exit=options.restart or os._exit,
+                restarts=options.restart is not None,
             ),
             emit=emit,
             steady=time,
@@ -157,12 +170,13 @@ class Worker:
             Claimer(self.planner, emit=emit),
             Claimer(self.planner, first=False, emit=emit),
             self._journal,
-            Retirement(self.planner, setup.conditions, stop=on_stop),
+            Retirement(self.planner, options.conditions, stop=on_stop),
         )
 
     async def start(self, nudge: Callable[[str], None]) -> None:
         """Start; ``nudge`` wakes the services of a topic."""
         self._wake = nudge
+        self._journal.wakes_by(nudge)
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_native_id()
         self.planner.pulse = self.runner.time()
         self._log_capture.__enter__()
@@ -280,7 +294,7 @@ class Worker:
 def _harmless(emit: Emit) -> Emit:
     """Ignore the errors of a listener: they must not stop the worker."""
 
-    def say(event: Event) -> None:
+    def say(event: EngineEvent) -> None:
         with contextlib.suppress(Exception):
             emit(event)
 

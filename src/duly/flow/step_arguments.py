@@ -13,7 +13,7 @@ import msgspec
 
 from duly.errors import DulyError, InvalidValue
 from duly.model.flow import LONGEST_FILLED, MOST_FILLED, MOST_PARTS
-from duly.model.limit import lanes_as_json, lanes_from_json, rendered_lanes
+from duly.model.limit import limits_as_json, limits_from_json, rendered_limits
 from duly.model.payload import Json, check_text, decode
 from duly.model.template import render, render_title
 
@@ -146,7 +146,7 @@ def _one(plan: StoredPlan, args: Mapping[str, Any]) -> Filled:
 
 
 def _limits(text: str | None, known: Mapping[str, Any]) -> str | None:
-    return None if text is None else lanes_as_json(rendered_lanes(lanes_from_json(text), known))
+    return None if text is None else limits_as_json(rendered_limits(limits_from_json(text), known))
 
 
 def _put(into: Any, path: Sequence[str | int], value: Any) -> None:  # noqa: ANN401 - JSON

@@ -42,7 +42,7 @@ class Trace:
     def __init__(self, flow: str, *, owner: object, parameters: Collection[str]) -> None:
         self.flow = flow
         self.owner = owner
-        self.parameters = tuple(parameters)
+        self.parameters: tuple[str, ...] = tuple(parameters)
         self.notes: list[TracedStep] = []
         self.is_open = True
 

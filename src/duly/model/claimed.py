@@ -11,11 +11,9 @@ from functools import cached_property
 import msgspec
 
 from duly.instants import from_us
+from duly.model.columns import reader
 from duly.model.fire import DueMoment
-from duly.model.job import Owner, StoredJob, is_built_in
-from duly.model.limit import lanes_from_json
-from duly.model.payload import Json
-from duly.model.states import State
+from duly.model.job import StoredJob, is_built_in
 from duly.model.terms import Terms
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -102,37 +100,10 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def job(self) -> StoredJob:
-        return StoredJob(
-            id=self.id,
-            task=self.task,
-            args=Json(self.args),
-            queue=self.queue,
-            priority=self.priority,
-            tenant=self.tenant,
-            submitter=self.submitter,
-            title=self.title,
-            tags=tuple(json.loads(self.tags)),
-            owner=Owner(self.owner),
-            version=self.version,
-            limits=lanes_from_json(self.limits) if self.limits else (),
-            needs=self.needed,
-            terms=self.terms,
-            key=self.key,
-            state=State(self.state),
-            created_at=from_us(self.created_at),
-            due_at=from_us(self.due_at),
-            ready_at=from_us(self.ready_at),
-            deadline=None if self.deadline is None else from_us(self.deadline),
-            late=self.late,  # type: ignore[arg-type]  # one of the words, as stored
-            retry=None if self.retry is None else Json(self.retry),
-            attempt=self.attempt,
-            crashes=self.crashes,
-            worker=self.worker,
-            fence=self.fence,
-            claimed_at=from_us(self.claimed_at),
-            schedule_id=self.schedule_id,
-            fire_id=self.fire_id,
-            parent=self.parent,
-            step=self.step,
-            part=self.part,
-        )
+        values = (getattr(self, name) for name in _COLUMNS.split())
+        return reader(StoredJob, _COLUMNS.replace("terms_text", "terms"))(values)
+
+
+_COLUMNS = " ".join(
+    name for name in Claimed.__struct_fields__ if name not in ("reason", "rank", "schedule")
+)

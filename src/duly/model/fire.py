@@ -23,7 +23,7 @@ class Outcome(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a moment did not get its own job."""
+    """The reason why a moment did not get its own job."""
 
     OVERLAP = "overlap"
     MISSED = "missed"

@@ -11,19 +11,19 @@ from typing import ClassVar, Literal
 
 from duly.errors import InvalidValue
 from duly.model.fire import DueMoment
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit
 from duly.model.payload import EMPTY, Json, check_json, check_text
 from duly.model.policies import Late, check_length, check_moment, check_options, choose
 from duly.model.states import State
 from duly.model.terms import NO_TERMS, Terms
 
 IfExists = Literal["replace", "keep", "error"]
-Waits = Literal["limit", "worker", "signature", "steps", "event"]
+Waits = Literal["limit", "worker", "signature", "steps", "event", "outcome"]
 
 HIGHEST, LOWEST = 100, -100
 PRIORITIES = {"high": 50, "normal": 0, "low": -50, "idle": -100}
 MOST_TAGS = 32
-MOST_LANES = 8
+MOST_JOB_LIMITS = 8
 MOST_NEEDS = 16
 
 
@@ -55,7 +55,7 @@ class Label:
     tags: tuple[str, ...] = ()
     owner: Owner = Owner.API
     version: int = 1  # of the task's signature that the arguments were written for
-    limits: tuple[Lane, ...] = ()  # in the whole cluster
+    limits: tuple[NamedLimit, ...] = ()  # in the whole cluster
     needs: Mapping[str, int] = field(default_factory=dict, hash=False)  # as {"gpu": 1}
     terms: Terms = NO_TERMS
 
@@ -84,11 +84,13 @@ class Label:
         self._check_what_it_takes()
 
     def _check_what_it_takes(self) -> None:
-        if len(self.limits) > MOST_LANES or len(self.needs) > MOST_NEEDS:
-            raise InvalidValue(f"at most {MOST_LANES} limits and {MOST_NEEDS} kinds of resources")
-        if len({lane.name for lane in self.limits}) < len(self.limits):
+        if len(self.limits) > MOST_JOB_LIMITS or len(self.needs) > MOST_NEEDS:
             raise InvalidValue(
-                f"limits: {', '.join(lane.name for lane in self.limits)}: one is given twice"
+                f"at most {MOST_JOB_LIMITS} limits and {MOST_NEEDS} kinds of resources"
+            )
+        if len({limit.name for limit in self.limits}) < len(self.limits):
+            raise InvalidValue(
+                f"limits: {', '.join(limit.name for limit in self.limits)}: one is given twice"
             )
         for name, amount in self.needs.items():
             check_text(name, "the name of a resource", longest=100)
@@ -181,7 +183,7 @@ class StoredJob(Label):
     part: int | None = None
     reason: str = ""  # why it waits, or how it ended
     waits: Waits | None = None  # what blocks it; None: an earlier job of its schedule
-    waits_for: str | None = None  # the limit, event or signature that it waits for
+    waits_for: str | None = None  # the limit, event, signature or target that it waits for
     ended_at: datetime | None = None
     result: Json | None = None
     error: str | None = None

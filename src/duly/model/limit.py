@@ -1,7 +1,8 @@
 """A limit: concurrency, rate, or both, by name and over the whole cluster.
 
 The name is a template over a task's arguments: ``crm:{customer_id}`` is one limit for each
-customer. Rendered for one job it is a ``Lane``, which is what the store knows.
+customer. Rendered for one job it is a ``NamedLimit``, which is what the store knows. A queue has
+limits of its own.
 """
 
 import re
@@ -62,7 +63,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class NamedLimit:
     """The limit of one job: the rendered name and the numbers."""
 
     name: str
@@ -100,14 +101,14 @@ class Limit:
         object.__setattr__(self, "rate", _rate(name, rate))
 
     @property
-    def template_lane(self) -> Lane:
-        """The lane of a job whose arguments are not known yet: its name is still the template."""
-        return Lane(
+    def unrendered(self) -> NamedLimit:
+        """The limit of a job whose arguments are not known yet: its name is still the template."""
+        return NamedLimit(
             name=self.name, template=self.name, concurrency=self.concurrency, rate=self.rate
         )
 
-    def rendered(self, arguments: Mapping[str, object]) -> Lane:
-        return replace(self.template_lane, name=render(self.name, arguments))
+    def rendered(self, arguments: Mapping[str, object]) -> NamedLimit:
+        return replace(self.unrendered, name=render(self.name, arguments))
 
     def __str__(self) -> str:
         numbers = [f"concurrency={self.concurrency}"] if self.concurrency is not None else []
@@ -115,33 +116,35 @@ class Limit:
         return f'Limit("{self.name}", {", ".join(numbers)})'
 
 
-def rendered_lanes(lanes: Iterable[Lane], arguments: Mapping[str, object]) -> tuple[Lane, ...]:
-    """Name each lane for these arguments; lanes that come to one name are one lane."""
-    found = [replace(lane, name=render(lane.template, arguments)) for lane in lanes]
-    return tuple({lane.name: lane for lane in found}.values())
+def rendered_limits(
+    limits: Iterable[NamedLimit], arguments: Mapping[str, object]
+) -> tuple[NamedLimit, ...]:
+    """Name each limit for these arguments; limits that come to one name are one limit."""
+    found = [replace(limit, name=render(limit.template, arguments)) for limit in limits]
+    return tuple({limit.name: limit for limit in found}.values())
 
 
-def lanes_as_json(lanes: tuple[Lane, ...]) -> Json:
+def limits_as_json(limits: tuple[NamedLimit, ...]) -> Json:
     return encode(
         [
             {
-                "name": lane.name,
-                "template": lane.template,
-                "concurrency": lane.concurrency,
-                "count": lane.rate.count if lane.rate else None,
-                "period": lane.rate.period // _MICROSECOND if lane.rate else None,
+                "name": limit.name,
+                "template": limit.template,
+                "concurrency": limit.concurrency,
+                "count": limit.rate.count if limit.rate else None,
+                "period": limit.rate.period // _MICROSECOND if limit.rate else None,
             }
-            for lane in lanes
+            for limit in limits
         ],
         what="limits",
     )
 
 
 @lru_cache(maxsize=1024)
-def lanes_from_json(text: str) -> tuple[Lane, ...]:
+def limits_from_json(text: str) -> tuple[NamedLimit, ...]:
     """Read the stored text; keys written by a newer version are ignored."""
     return tuple(
-        Lane(
+        NamedLimit(
             name=stored["name"],
             template=stored["template"],
             concurrency=stored["concurrency"],
@@ -165,3 +168,40 @@ def _rate(name: str, asked: str | Rate | None) -> Rate | None:
 def _check_number(what: str, number: object) -> None:
     if type(number) is not int or not 1 <= number <= MOST_AT_ONCE:
         raise InvalidValue(f"{what}={number!r}: expected a whole number from 1 to {MOST_AT_ONCE:,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    name: str
+    paused: bool = False
+    note: str = ""
+    concurrency: int | None = None  # jobs of it that run at once, in the whole cluster
+    rate: Rate | None = None
+    fair: bool = False  # tenants take turns
+
+    def __post_init__(self) -> None:
+        check_text(self.name, "name")
+        check_text(self.note, "note")
+        concurrency = self.concurrency
+        if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+            raise InvalidValue(
+                f"concurrency={concurrency!r}: expected a whole number from 1, or None for no "
+                "limit; to stop all jobs, pause the queue"
+            )
+
+    @property
+    def plain(self) -> bool:
+        """Return whether jobs are claimed without limits or fairness between tenants."""
+        return self.concurrency is None and self.rate is None and not self.fair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitInfo:
+    """A limit under one rendered name, with the jobs in it."""
+
+    name: str
+    template: str
+    concurrency: int | None
+    rate: Rate | None
+    running: int
+    waiting: int

@@ -105,10 +105,46 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class HandedOff:
+    """The target has confirmed the work and will report its outcome; no worker is needed.
+
+    ``target`` is for people, as ``main (celery)``. Without an outcome ``within`` that time, the
+    attempt has failed.
+    """
+
+    target: str
+    within: timedelta
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", storable(self.target, LONGEST_NAME))
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """Nothing was done, because something that the task needs is down; it keeps its attempts."""
+
+    reason: str
+    wait: timedelta
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", storable(self.reason))
+
+
+@dataclass(frozen=True, slots=True)
 class Completed:
     """The task ended its own job, in one transaction with its own writes."""
 
 
 Outcome: TypeAlias = (
-    Succeeded | Raised | TimedOut | Stopped | Lost | Late | Returned | Mismatched | Opened
+    Succeeded
+    | Raised
+    | TimedOut
+    | Stopped
+    | Lost
+    | Late
+    | Returned
+    | Mismatched
+    | Opened
+    | HandedOff
+    | Postponed
 )

@@ -85,10 +85,10 @@ class Policies:
         if not isinstance(missed, Missed):
             choices = ", ".join(f'Missed("{choice}")' for choice in get_args(Catchup))
             raise InvalidValue(f"missed={missed!r}: choose one of {choices}")
-        for what in ("start_within", "jitter"):
+        for what in _LENGTHS:
             if getattr(self, what) is not None:
                 check_length(what, getattr(self, what))
-        for what in ("start", "end"):
+        for what in _MOMENTS:
             if getattr(self, what) is not None:
                 check_moment(what, getattr(self, what))
         if self.max_runs is not None:
@@ -103,6 +103,10 @@ class Policies:
     @staticmethod
     def from_json(text: str) -> "Policies":
         return _read_policies(text)
+
+
+_LENGTHS = tuple(one.name for one in fields(Policies) if one.type == timedelta | None)
+_MOMENTS = tuple(one.name for one in fields(Policies) if one.type == datetime | None)
 
 
 # Cached: a million schedules share a handful of policies.
@@ -194,9 +198,9 @@ def _read(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON in, a field's ty
                 spacing=_duration(value["spacing"]),
                 grace=parse_duration(value["grace"]),
             )
-        case "start_within" | "jitter":
+        case _ if name in _LENGTHS:
             return _duration(value)
-        case "start" | "end":
+        case _ if name in _MOMENTS:
             return None if value is None else datetime.fromisoformat(value)
         case _:
             return value

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from duly.errors import DulyError, InvalidValue, RuleError
 from duly.model.job import Label
@@ -224,3 +224,11 @@ def _bounded(rule: Rule | Spaced, policies: Policies) -> Rule | Spaced:
     if isinstance(rule, On):
         rule.refuse("begin or end at a moment")
     return bounded(rule, start=policies.start, end=policies.end)
+
+
+class ScheduleChange(NamedTuple):
+    """A change of a schedule: when, by whom, and which fields."""
+
+    at: datetime
+    who: str
+    what: str

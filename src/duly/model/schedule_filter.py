@@ -1,6 +1,6 @@
 """Filters for schedules: ``state:paused queue:mail owner:code nightly``.
 
-The language is that of ``duly.model.filter_language``. There are few schedules beside jobs, so
+The language is that of ``duly.model.job_filter``. There are few schedules beside jobs, so
 each one is checked in Python; no index is needed.
 """
 
@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from duly.errors import InvalidValue
-from duly.model.filter_language import (
+from duly.model.job import Owner
+from duly.model.job_filter import (
+    LONGEST_TEXT,
+    MOST_TEXTS,
     Language,
     Name,
     add_tag,
@@ -20,8 +23,6 @@ from duly.model.filter_language import (
     quoted,
     text_beside,
 )
-from duly.model.job import Owner
-from duly.model.job_filter import LONGEST_TEXT, MOST_TEXTS
 from duly.model.payload import check_text
 from duly.model.schedule import StoredSchedule
 from duly.rules.event_rule import BEGINNING
@@ -30,6 +31,7 @@ PAUSED, ACTIVE, FAULTY, FINISHED = "paused", "active", "faulty", "finished"
 STATES: Final = (ACTIVE, PAUSED, FAULTY, FINISHED)
 CLOCK, EVENT = "clock", "event"
 STARTERS: Final = (CLOCK, EVENT)
+_NAMES: Final = ("task", "queue", "tenant", "submitter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +41,15 @@ class ScheduleFilter:
     states: tuple[str, ...] = ()  # one of these; active means none of the others
     task: Name | None = None
     queue: Name | None = None
+    tenant: Name | None = None
+    submitter: Name | None = None
     owners: tuple[str, ...] = ()  # one of these
     starts: tuple[str, ...] = ()  # by one of these
     tags: tuple[str, ...] = ()  # all of these
     texts: tuple[str, ...] = ()  # each a part of the name or the title, in any case
 
     def __post_init__(self) -> None:
-        for what in ("task", "queue"):
+        for what in _NAMES:
             check_name(getattr(self, what), what)
         for tag in self.tags:
             check_text(tag, "tag")
@@ -57,8 +61,8 @@ class ScheduleFilter:
     def __str__(self) -> str:
         """Return text that parses back to the same filter."""
         said = [f"state:{','.join(self.states)}"] if self.states else []
-        said += [] if self.task is None else [f"task:{quoted(self.task)}"]
-        said += [] if self.queue is None else [f"queue:{quoted(self.queue)}"]
+        names = {what: getattr(self, what) for what in _NAMES}
+        said += [f"{what}:{quoted(name)}" for what, name in names.items() if name is not None]
         said += [f"owner:{','.join(self.owners)}"] if self.owners else []
         said += [f"start:{','.join(self.starts)}"] if self.starts else []
         said += [f"tag:{quoted(tag)}" for tag in self.tags]
@@ -69,8 +73,7 @@ class ScheduleFilter:
         about = f"{plan.name}\n{plan.title}".lower()
         return (
             (not self.states or not _states(schedule).isdisjoint(self.states))
-            and fits(plan.task, self.task)
-            and fits(plan.queue, self.queue)
+            and all(fits(getattr(plan, what), getattr(self, what)) for what in _NAMES)
             and (not self.owners or plan.owner.value in self.owners)
             and (not self.starts or _starter(schedule) in self.starts)
             and set(self.tags) <= set(plan.tags)
@@ -105,8 +108,7 @@ def _starter(schedule: StoredSchedule) -> str:
 _LANGUAGE: Final = Language(
     {
         "state": one_of(STATES, "state of a schedule"),
-        "task": name_of("a schedule"),
-        "queue": name_of("a schedule"),
+        **{what: name_of("a schedule") for what in _NAMES},
         "owner": one_of([owner.value for owner in Owner], "owner"),
         "start": one_of(STARTERS, "way to start"),
         "tag": add_tag,

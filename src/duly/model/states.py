@@ -33,13 +33,15 @@ class Move(StrEnum):
     HOLD = "hold"  # a limit is full, or no worker knows its task
     CLAIM = "claim"
     OPEN = "open"  # a flow: from now on its steps run
+    HAND_OFF = "hand off"  # another system has it now, and will report its outcome
     SUCCEED = "succeed"
     AGAIN = "again"  # the attempt failed, and the job is retried later
     FAIL = "fail"
     LOSE = "lose"  # its worker's lease expired
     GIVE_BACK = "give back"  # claimed, and returned unstarted
+    POSTPONE = "postpone"  # nothing was done: what the task needs is down
     PARK = "park"  # its arguments do not fit the function any more
-    ANSWER = "answer"  # the event that a step waited for has happened
+    ANSWER = "answer"  # its event has happened, or an earlier try has succeeded elsewhere
     CANCEL = "cancel"
     EXPIRE = "expire"
     RETRY = "retry"  # a person retries a failed job
@@ -55,6 +57,7 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
     State.SCHEDULED: {
         Move.DUE: State.READY,
         Move.MOVE: State.SCHEDULED,
+        Move.ANSWER: State.SUCCEEDED,
         Move.CANCEL: State.CANCELLED,
         Move.EXPIRE: State.EXPIRED,
     },
@@ -70,16 +73,19 @@ TRANSITIONS: dict[State, dict[Move, State]] = {
         Move.HOLD: State.BLOCKED,
         Move.CLAIM: State.RUNNING,
         Move.MOVE: State.SCHEDULED,
+        Move.ANSWER: State.SUCCEEDED,
         Move.CANCEL: State.CANCELLED,
         Move.EXPIRE: State.EXPIRED,
     },
     State.RUNNING: {
         Move.OPEN: State.RUNNING,
+        Move.HAND_OFF: State.RUNNING,
         Move.SUCCEED: State.SUCCEEDED,
         Move.AGAIN: State.SCHEDULED,
         Move.FAIL: State.FAILED,
         Move.LOSE: State.READY,
         Move.GIVE_BACK: State.READY,
+        Move.POSTPONE: State.SCHEDULED,
         Move.PARK: State.BLOCKED,
         Move.CANCEL: State.CANCELLED,
         Move.EXPIRE: State.EXPIRED,

@@ -24,18 +24,24 @@ class Callback:
     queue: str = "default"
     priority: int = 0
     retry: Json | None = None
+    timeout: timedelta | None = None
     argument: str = "job_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """``keep_result`` None means ``KEEP_RESULT``; zero means that the result is not stored."""
+    """``keep_result`` None means ``KEEP_RESULT``; zero means that the result is not stored.
+
+    A failed job is deleted after ``keep_failed``; None means after the setting of that name.
+    """
 
     timeout: timedelta | None = None
     keep_result: timedelta | None = None
+    keep_failed: timedelta | None = None
     on_success: Callback | None = None
     on_failure: Callback | None = None
     on_cancelled: Callback | None = None
+    trace: str | None = None  # the W3C traceparent of the span that enqueued the job
 
     @property
     def kept(self) -> timedelta:
@@ -45,6 +51,11 @@ class Terms:
     @property
     def calls_back(self) -> bool:
         return bool(self.on_success or self.on_failure or self.on_cancelled)
+
+    @property
+    def are_own(self) -> bool:
+        """Return whether the job has terms of its own, besides a trace."""
+        return self != Terms(trace=self.trace)
 
     def as_json(self) -> Json | None:
         """Return only what differs from the defaults; None if nothing does."""
@@ -70,7 +81,9 @@ def _written(terms: Terms) -> Json | None:
     return encode(asked, what="terms") if asked else None
 
 
-def _plain(value: timedelta | Callback) -> object:
+def _plain(value: timedelta | Callback | str) -> object:
+    if isinstance(value, str):
+        return value
     if isinstance(value, timedelta):
         return show_duration(value)
     plain: dict[str, object] = {
@@ -79,7 +92,11 @@ def _plain(value: timedelta | Callback) -> object:
         "priority": value.priority,
         "argument": value.argument,
     }
-    return plain | ({} if value.retry is None else {"retry": decode(value.retry)})
+    if value.retry is not None:
+        plain["retry"] = decode(value.retry)
+    if value.timeout is not None:
+        plain["timeout"] = show_duration(value.timeout)
+    return plain
 
 
 @lru_cache(maxsize=4096)
@@ -90,7 +107,7 @@ def _read(text: str) -> Terms:
     known = {field.name for field in fields(Terms)}
     return Terms(
         **{
-            name: _length_or_callback(value)
+            name: value if name == "trace" else _length_or_callback(value)
             for name, value in stored.items()
             if name in known and value is not None
         }
@@ -104,4 +121,6 @@ def _length_or_callback(value: Any) -> Any:  # noqa: ANN401 - JSON in, a field's
     found = {name: value[name] for name in value if name in known}
     if found.get("retry") is not None:
         found["retry"] = encode(found["retry"], what="retry")
+    if found.get("timeout") is not None:
+        found["timeout"] = parse_duration(found["timeout"])
     return Callback(**found)

@@ -1,4 +1,4 @@
-"""What to tell about problems, and when.
+"""Decide which alerts about problems are sent, and when.
 
 A problem is told once it has lasted for ``group``, in one message with all others that were found
 meanwhile: a flood of failures is one message, and a problem that is over at once is none. Between
@@ -18,14 +18,16 @@ WINDOW: Final = timedelta(hours=24)  # an event that is older is forgotten, and 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertPace:
-    group: timedelta = timedelta(seconds=30)
-    every: timedelta = timedelta(minutes=5)
-    repeat: timedelta = timedelta(hours=4)
+    """The intervals between alerts about problems; see the settings of the same names."""
+
+    group: timedelta
+    every: timedelta
+    repeat: timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """The problems that were found, and what their absence means."""
+    """The problems that were found, and the kinds that were not examined to the end."""
 
     problems: Mapping[tuple[str, str], Problem]
     # Kinds that were not examined, or not to the end: an absent problem may still be there.

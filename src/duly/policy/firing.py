@@ -31,6 +31,7 @@ from datetime import datetime
 
 from duly.instants import to_us
 from duly.model.fire import Cause, Outcome, StoredFire
+from duly.model.job import Owner
 from duly.model.schedule import Plan, StoredSchedule, runs_left
 from duly.policy import sentences
 from duly.policy.decision import Facts, Firing, LedgerEntry, NewJob
@@ -50,6 +51,7 @@ __all__ = [
     "decide",
     "first_moment",
     "manual",
+    "missed_at_start",
     "moment_after_end",
     "shortened",
     "skipped_by_pause",
@@ -95,6 +97,22 @@ def first_moment(plan: Plan, now: datetime, *, runs: int = 0) -> datetime | None
     if not isinstance(kept, Spaced):
         return kept.after(now)
     return kept.after_end(now if plan.policies.first == "wait" else now - kept.delay)
+
+
+def missed_at_start(plan: Plan, now: datetime) -> datetime | None:
+    """Return the only moment of a schedule that is added now, if it has passed.
+
+    It is decided as missed. Any other rule begins with its first moment after now. A declaration
+    stays in code or in a file when its moment has passed, and must not run again in a new database.
+    """
+    if plan.owner in (Owner.CODE, Owner.FILE):
+        return None
+    kept = plan.kept
+    if not isinstance(kept, Rule) or kept.after(now) is not None:
+        return None
+    moment = kept.at_or_before(now)
+    alone = moment is not None and kept.at_or_before(moment - MICROSECOND) is None
+    return moment if alone else None
 
 
 def moment_after_end(schedule: StoredSchedule, ended: datetime) -> datetime | None:

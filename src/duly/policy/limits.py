@@ -17,15 +17,15 @@ from duly.model.limit import Rate
 
 TOGETHER: Final = timedelta(milliseconds=20)
 NO_LIMIT: Final = 1_000_000_000
-# A lane with free capacity and waiting jobs is checked again after this time: the jobs that were
+# A limit with free capacity and waiting jobs is checked again after this time: the jobs that were
 # unblocked for it may never start, because their queue is paused or no worker knows their task.
 PATIENCE: Final = timedelta(seconds=2)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class LaneUsage:
-    """The limits of a lane and its current use. Instants are microseconds."""
+class LimitUsage:
+    """A concurrency and a rate limit, and their current use. Instants are microseconds."""
 
     concurrency: int | None = None
     rate: Rate | None = None
@@ -54,48 +54,48 @@ def pace(rate: Rate) -> RatePace:
     return RatePace(interval, rate.count + 1 - -(-period // interval))
 
 
-def believable(flow: LaneUsage, now: int) -> LaneUsage:
+def believable(usage: LimitUsage, now: int) -> LimitUsage:
     """Cap ``arrival`` to what the current rate allows, after a change of rate or a wrong clock."""
-    if flow.rate is None:
-        return flow
-    interval, burst = pace(flow.rate)
-    return replace(flow, arrival=min(flow.arrival, now + burst * interval))
+    if usage.rate is None:
+        return usage
+    interval, burst = pace(usage.rate)
+    return replace(usage, arrival=min(usage.arrival, now + burst * interval))
 
 
-def room(flow: LaneUsage, now: int) -> int:
+def free_places(usage: LimitUsage, now: int) -> int:
     """Return how many jobs may start now."""
-    places = NO_LIMIT if flow.concurrency is None else max(0, flow.concurrency - flow.held)
-    if flow.rate is None:
+    places = NO_LIMIT if usage.concurrency is None else max(0, usage.concurrency - usage.held)
+    if usage.rate is None:
         return places
-    interval, burst = pace(flow.rate)
-    ahead = max(flow.arrival, now) - now
+    interval, burst = pace(usage.rate)
+    ahead = max(usage.arrival, now) - now
     return min(places, max(0, burst - -(-ahead // interval)))
 
 
-def enter(flow: LaneUsage, count: int, now: int) -> LaneUsage:
-    arrival = flow.arrival
-    if flow.rate is not None:
-        arrival = max(arrival, now) + count * pace(flow.rate).interval
-    return replace(flow, held=flow.held + count, arrival=arrival)
+def enter(usage: LimitUsage, count: int, now: int) -> LimitUsage:
+    arrival = usage.arrival
+    if usage.rate is not None:
+        arrival = max(arrival, now) + count * pace(usage.rate).interval
+    return replace(usage, held=usage.held + count, arrival=arrival)
 
 
-def opens_at(flow: LaneUsage) -> int | None:
+def opens_at(usage: LimitUsage) -> int | None:
     """Return when the rate admits the next job; None without a rate."""
-    if flow.rate is None:
+    if usage.rate is None:
         return None
-    interval, burst = pace(flow.rate)
-    return flow.arrival - (burst - 1) * interval
+    interval, burst = pace(usage.rate)
+    return usage.arrival - (burst - 1) * interval
 
 
-def looks_again(flow: LaneUsage, now: int) -> int | None:
-    """Return when to check a lane with waiting jobs; None if the end of a job triggers it."""
-    if flow.is_full:
+def looks_again(usage: LimitUsage, now: int) -> int | None:
+    """Return when to check a limit with waiting jobs; None if the end of a job triggers it."""
+    if usage.is_full:
         return None
-    places = room(flow, now)
+    places = free_places(usage, now)
     if places == 0:
-        return opens_at(flow)
+        return opens_at(usage)
     later = now + PATIENCE // _MICROSECOND
-    following = opens_at(enter(flow, places, now))
+    following = opens_at(enter(usage, places, now))
     return later if following is None else min(later, following)
 
 
@@ -104,7 +104,7 @@ class Candidate:
     """A ready job, the limits that apply to it and the resources it needs."""
 
     id: int
-    lanes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()  # by name
     needs: Mapping[str, int] = field(default_factory=dict)
     rank: int = 0
 
@@ -113,7 +113,7 @@ class Candidate:
 class Admission:
     """The jobs that may start, the jobs that wait at a limit, and the use of the limits after."""
 
-    flows: dict[str, LaneUsage]
+    usages: dict[str, LimitUsage]
     free: dict[str, int]
     chosen: list[Candidate] = field(default_factory=list)
     full: dict[int, str] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Admission:
 
 def choose(
     candidates: Iterable[Candidate],
-    flows: Mapping[str, LaneUsage],
+    usages: Mapping[str, LimitUsage],
     *,
     free: Mapping[str, int],
     limit: int,
@@ -133,40 +133,42 @@ def choose(
     A job that needs resources which are not free here stays ready: another worker may have them.
     No job overtakes a job that already waits at the same limit and comes first.
     """
-    choice = Admission(dict(flows), dict(free))
+    choice = Admission(dict(usages), dict(free))
     for candidate in candidates:
         if len(choice.chosen) == limit:
             break
         if any(choice.free.get(name, 0) < amount for name, amount in candidate.needs.items()):
-            choice.passed.update(candidate.lanes)
+            choice.passed.update(candidate.limits)
             continue
-        full = next((n for n in candidate.lanes if _refuses(choice.flows[n], candidate, now)), None)
+        full = next(
+            (n for n in candidate.limits if _refuses(choice.usages[n], candidate, now)), None
+        )
         if full is None:
             _take(choice, candidate, now)
         else:
             choice.full[candidate.id] = full
-            choice.passed.update(candidate.lanes)
+            choice.passed.update(candidate.limits)
     return choice
 
 
-def _refuses(flow: LaneUsage, candidate: Candidate, now: int) -> bool:
-    comes_later = flow.line is not None and (candidate.rank, candidate.id) > flow.line
-    return comes_later or room(flow, now) < 1
+def _refuses(usage: LimitUsage, candidate: Candidate, now: int) -> bool:
+    comes_later = usage.line is not None and (candidate.rank, candidate.id) > usage.line
+    return comes_later or free_places(usage, now) < 1
 
 
 def _take(choice: Admission, candidate: Candidate, now: int) -> None:
     choice.chosen.append(candidate)
-    for lane in candidate.lanes:
-        choice.flows[lane] = enter(choice.flows[lane], 1, now)
+    for limit in candidate.limits:
+        choice.usages[limit] = enter(choice.usages[limit], 1, now)
     for name, amount in candidate.needs.items():
         choice.free[name] -= amount
 
 
-def why_full(lane: str, flow: LaneUsage, now: int) -> str:
+def why_full(name: str, usage: LimitUsage, now: int) -> str:
     """Return a sentence that says why the job may not start now."""
-    if flow.is_full:
-        runs = "run" if flow.held != 1 else "runs"
-        return f'limit "{lane}" is full: {flow.held} of {flow.concurrency} {runs}'
-    if room(flow, now) < 1:
-        return f'limit "{lane}" has a rate of {flow.rate}: the next job has to wait'
-    return f'limit "{lane}": other jobs come first'
+    if usage.is_full:
+        runs = "run" if usage.held != 1 else "runs"
+        return f'limit "{name}" is full: {usage.held} of {usage.concurrency} {runs}'
+    if free_places(usage, now) < 1:
+        return f'limit "{name}" has a rate of {usage.rate}: the next job has to wait'
+    return f'limit "{name}": other jobs come first'

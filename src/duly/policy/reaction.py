@@ -19,7 +19,7 @@ from duly.errors import DulyError, InvalidValue
 from duly.model.event import StoredEvent, matches
 from duly.model.fire import Cause
 from duly.model.job import JobRequest, is_built_in
-from duly.model.limit import rendered_lanes
+from duly.model.limit import rendered_limits
 from duly.model.payload import check_text, decode, encode, storable
 from duly.model.policies import check_moment
 from duly.model.schedule import Plan, StoredSchedule
@@ -224,7 +224,7 @@ def _start(
         tags=plan.tags,
         owner=plan.owner,
         version=plan.version,
-        limits=rendered_lanes(plan.limits, args),
+        limits=rendered_limits(plan.limits, args),
         needs=plan.needs,
         terms=plan.terms,
         run_after=moment,

@@ -250,3 +250,33 @@ _CARRIERS: Final[Mapping[str, Mapping[str, Callable[[object], object]]]] = {
     "duly.shell": _OF_A_PROGRAM,
     "duly.command": _OF_A_PROGRAM,
 }
+
+
+_LAYOUT: Final = "\n\t"
+
+
+def printable(text: str) -> str:
+    """Replace characters that do not print with spaces; keep newlines and tabs."""
+    return "".join(letter if letter.isprintable() or letter in _LAYOUT else " " for letter in text)
+
+
+def one_line(text: str, *, tabs: bool = False) -> str:
+    """Replace characters that do not print, newlines included; tabs only if ``tabs`` is False."""
+    keep = "\t" if tabs else ""
+    return "".join(letter if letter.isprintable() or letter in keep else " " for letter in text)
+
+
+def shortened(text: str, longest: int = 60) -> str:
+    """Return the text, cut at so many characters with an ellipsis."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """Return JSON in which characters that do not print are escaped, so that nothing is lost."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1]
+        for letter in text
+    )

@@ -18,11 +18,13 @@ from duly.durations import show_duration
 from duly.errors import DulyError
 from duly.model.job import Waits
 from duly.model.outcome import (
+    HandedOff,
     Late,
     Lost,
     Mismatched,
     Opened,
     Outcome,
+    Postponed,
     Raised,
     Returned,
     Stopped,
@@ -99,8 +101,9 @@ class Verdict:
     crashes: int
     ready_at: datetime | None = None
     error: str | None = None
-    waits: Waits | None = None  # what blocks the job from now on
+    waits: Waits | None = None  # what the job waits for from now on
     waits_for: str | None = None
+    within: timedelta | None = None  # how long it may wait
 
     @property
     def state(self) -> State:
@@ -109,10 +112,10 @@ class Verdict:
     @property
     def counts(self) -> bool:
         """Return whether this counts as an attempt; a job given back unstarted does not."""
-        return self.move not in (Move.GIVE_BACK, Move.PARK)
+        return self.move not in (Move.GIVE_BACK, Move.POSTPONE, Move.PARK)
 
 
-def judge(  # noqa: PLR0911 - an answer for each member of the union
+def judge(  # noqa: C901, PLR0911 - an answer for each member of the union
     job: Attempted, outcome: Outcome, now: datetime, *, dice: float
 ) -> Verdict:
     """Return the verdict; ``dice`` in [0, 1) spreads the retries of jobs that failed together."""
@@ -139,6 +142,23 @@ def judge(  # noqa: PLR0911 - an answer for each member of the union
             return Verdict(move=Move.GIVE_BACK, reason=reason, crashes=job.crashes, ready_at=now)
         case Opened():
             return Verdict(move=Move.OPEN, reason="opened", crashes=0)
+        case HandedOff():
+            return Verdict(
+                move=Move.HAND_OFF,
+                reason=f"handed to {outcome.target}, no outcome yet",
+                crashes=job.crashes,
+                waits="outcome",
+                waits_for=outcome.target,
+                within=outcome.within,
+            )
+        case Postponed():
+            wait = min(max(outcome.wait, timedelta()), LONGEST_WAIT)
+            return Verdict(
+                move=Move.POSTPONE,
+                reason=f"{_line(outcome.reason)}; next try in {_about(wait)}",
+                crashes=job.crashes,
+                ready_at=now + wait,
+            )
         case Mismatched():
             return Verdict(
                 move=Move.PARK,

@@ -112,7 +112,7 @@ class Context:
 
     @property
     def reason(self) -> str:
-        """Why the job was cancelled, or an empty text."""
+        """The reason for which the job was cancelled; empty if it was not."""
         return self._port.cancelled() or ""
 
     def progress(self, percent: float, message: str = "", /, **meta: object) -> None:

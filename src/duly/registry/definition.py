@@ -19,6 +19,7 @@ from duly.model.policies import LONGEST, choose
 from duly.model.template import names_in
 from duly.policy.retry import Retry
 from duly.registry.annotations import plain
+from duly.registry.engine import Engine
 from duly.registry.option_values import (
     Duration,
     Priority,
@@ -59,6 +60,7 @@ class Definition:
     limits: tuple[Limit, ...]
     needs: Mapping[str, int]
     keep_result: timedelta | None  # None: not at all
+    keep_failed: timedelta | None  # None: as the setting says
     takes_context: bool
     on_success: str | None
     on_failure: str | None
@@ -66,6 +68,7 @@ class Definition:
     file: str
     line: int
     graph: Graph | None = None  # of a flow
+    engine: Engine | None = None  # None: the worker runs the function
 
     @property
     def where(self) -> str:
@@ -89,10 +92,12 @@ def define(  # noqa: PLR0913 - all options of a task, by name
     timeout: Duration | None = None,
     grace: Duration = "10s",
     executor: Executor | None = None,
+    engine: Engine | None = None,
     memory: str | None = None,
     limits: Sequence[Limit] = (),
     needs: Mapping[str, int] | None = None,
     keep_result: Duration | None = "7d",
+    keep_failed: Duration | None = None,
     takes_context: bool = False,
     of_flow: bool = False,
     on_success: object = None,
@@ -104,8 +109,10 @@ def define(  # noqa: PLR0913 - all options of a task, by name
     try:
         is_async = _is_async(function)
         asked_timeout = None if timeout is None else length_of("timeout", timeout, longest=LONGEST)
-        # The function of a flow does not run again, so a timeout needs no executor.
-        opened = of_flow or is_async
+        _check_engine(engine, executor)
+        # The function of a flow does not run again, so a timeout needs no executor. For an engine,
+        # a coroutine waits.
+        opened = of_flow or is_async or engine is not None
         chosen = _executor(executor, is_async=opened, timeout=asked_timeout)
         parameters = Parameters.of(function, takes_context=takes_context, task=task)
         file, line = _place(function)
@@ -116,6 +123,7 @@ def define(  # noqa: PLR0913 - all options of a task, by name
             is_async=is_async,
             executor=chosen,
             executor_named=executor is not None,
+            engine=engine,
             aliases=tuple(alias for alias in names_of("aliases", aliases) if alias != task),
             title=_title(title, parameters),
             queue=name_of("queue", queue),
@@ -126,7 +134,8 @@ def define(  # noqa: PLR0913 - all options of a task, by name
             memory=_memory(memory, chosen),
             limits=_limits(limits, parameters),
             needs=needs_of({} if needs is None else needs),
-            keep_result=_kept(keep_result),
+            keep_result=_kept("keep_result", keep_result),
+            keep_failed=_kept("keep_failed", keep_failed),
             takes_context=takes_context,
             on_success=task_of("on_success", on_success),
             on_failure=task_of("on_failure", on_failure),
@@ -182,6 +191,20 @@ def _executor(asked: Executor | None, *, is_async: bool, timeout: timedelta | No
     return asked
 
 
+def _check_engine(engine: Engine | None, executor: Executor | None) -> None:
+    if engine is None:
+        return
+    if executor is not None:
+        raise InvalidValue(
+            f'engine= and executor="{executor}" exclude each other: the function runs on the engine'
+        )
+    verbs = [getattr(engine, verb, None) for verb in ("run", "cancel")]
+    if isinstance(engine, type) or not all(callable(verb) for verb in verbs):
+        raise InvalidValue(
+            f'engine={engine!r}: expected an engine, as Dask("tcp://scheduler:8786")'
+        )
+
+
 def _title(asked: str | None, parameters: Parameters) -> str:
     if asked is None:
         return ""
@@ -220,8 +243,8 @@ def _check_template(what: str, template: str, parameters: Parameters) -> None:
             raise InvalidValue(f'{what}: there is no parameter "{name}"; the task is {parameters}')
 
 
-def _kept(asked: Duration | None) -> timedelta | None:
-    return None if asked is None else length_of("keep_result", asked, longest=LONGEST)
+def _kept(what: str, asked: Duration | None) -> timedelta | None:
+    return None if asked is None else length_of(what, asked, longest=LONGEST)
 
 
 def _place(function: Callable[..., object]) -> tuple[str, int]:

@@ -19,9 +19,8 @@ from duly.model.flow import MOST_PARTS, FlowPlan, Over, Source, StepPlan
 from duly.model.job import JobRequest
 from duly.model.payload import EMPTY, Json
 from duly.model.template import names_in
-from duly.registry.annotations import RETURN
+from duly.registry.annotations import RETURN, fits, inside, is_list, items_fit, takes_none
 from duly.registry.codecs import ENCODER
-from duly.registry.compatible_types import fits, inside, is_list, items_fit, takes_none
 from duly.registry.definition import Definition
 from duly.registry.signature import Signature
 
@@ -121,7 +120,7 @@ def call_without_arguments(
     bare = replace(task, signature=_TAKES_NOTHING, title="", limits=(), graph=None)
     call = tasks.call(bare, (), {}, **options)
     title = call.title.replace("{", "{{").replace("}", "}}") or task.title
-    return replace(call, title=title, limits=tuple(limit.template_lane for limit in task.limits))
+    return replace(call, title=title, limits=tuple(limit.unrendered for limit in task.limits))
 
 
 def _arguments(step: GraphStep, task: Definition) -> Json:

@@ -1,18 +1,23 @@
 """Option values of tasks and calls: ``"high"``, ``"2GB"``, ``"90s"`` or a task, checked."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Final, Literal, TypeAlias
 
+from duly.clock import now
 from duly.durations import is_bare_number, parse_duration, show_duration
-from duly.errors import InvalidValue, RuleError
+from duly.errors import InvalidValue, RuleError, ZoneMissing
 from duly.model.job import HIGHEST, LOWEST, MOST_NEEDS, PRIORITIES
 from duly.model.payload import check_text
 from duly.policy.retry import NEVER, Retry
+from duly.rules import Budget, On, Rule, Spaced, parse
 
 Duration: TypeAlias = str | timedelta
 When: TypeAlias = datetime | Duration
+Start: TypeAlias = When | Rule  # a moment, a delay, or the next moment of a rule
 Priority: TypeAlias = int | Literal["high", "normal", "low", "idle"]
 
 LEAST_MEMORY: Final = 16_000_000  # with less, Python itself does not start
@@ -23,6 +28,19 @@ _UNITS = {
     for power, letter in enumerate("KMGT", start=1)
     for binary, base in (("", 1_000), ("i", 1_024))
 }
+
+
+class UnknownOption(InvalidValue, TypeError):
+    """An unknown option; also a TypeError, as Python raises for unknown keywords."""
+
+
+def refuse_unknown(words: Iterable[str], known: Collection[str], *, who: str) -> None:
+    """Refuse options that ``who``, as "a task", does not have."""
+    for word in words:
+        if word not in known:
+            near = get_close_matches(word, known, n=1, cutoff=0.5)
+            meant = f"did you mean {near[0]}=?" if near else f"there are {', '.join(known)}"
+            raise UnknownOption(f"{who} has no option {word}=; {meant}")
 
 
 def name_of(what: str, asked: object) -> str:
@@ -56,6 +74,47 @@ def when_of(what: str, asked: object) -> datetime | timedelta | None:
     if asked is None or isinstance(asked, datetime):
         return asked
     return _parsed(what, asked)
+
+
+def start_of(what: str, asked: object) -> datetime | timedelta | None:
+    """Return the earliest start of a job: a moment, a delay, or the next moment of a rule."""
+    if isinstance(asked, str) and is_rule(asked):
+        return _next_moment(what, _rule(what, asked))
+    if isinstance(asked, Rule | Spaced):
+        return _next_moment(what, asked)
+    if isinstance(asked, str):
+        with suppress(ValueError):
+            return datetime.fromisoformat(asked.strip())
+    return when_of(what, asked)
+
+
+def _rule(what: str, text: str) -> Rule | Spaced:
+    try:
+        return parse(text)
+    except ZoneMissing:
+        needs = f'names an hour, so it needs a time zone: write "{text} Europe/Berlin"'
+        raise InvalidValue(f'{what}="{text}" {needs}') from None
+    except RuleError as error:
+        raise InvalidValue(f"{what}: {error}") from None
+
+
+def _next_moment(what: str, rule: Rule | Spaced) -> datetime:
+    if isinstance(rule, On | Spaced):
+        raise InvalidValue(f'{what}="{rule}" has no moments of its own: say a delay, as "5m"')
+    with Budget():
+        moment = rule.after(now())
+    if moment is None:
+        raise InvalidValue(f'{what}="{rule}" has no moment to come')
+    return moment
+
+
+def is_rule(text: str) -> bool:
+    """Return whether a text is meant as a rule, not as a moment in ISO 8601 or a length of time."""
+    for read in (parse_duration, datetime.fromisoformat):
+        with suppress(RuleError, ValueError):
+            read(text.strip())
+            return False
+    return bool(re.search(r"[\s:*]", text.strip()))
 
 
 def priority_of(asked: object) -> int:

@@ -15,7 +15,7 @@ from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.model.claimed import Claimed
 from duly.model.flow import FlowPlan
 from duly.model.job import IfExists, JobRequest
-from duly.model.limit import Lane, Limit
+from duly.model.limit import Limit, NamedLimit
 from duly.model.payload import Json
 from duly.model.policies import LONGEST, Late
 from duly.model.template import render_title
@@ -23,14 +23,15 @@ from duly.model.terms import KEEP_RESULT, Callback, Terms
 from duly.policy.retry import Retry
 from duly.registry.definition import Definition, refuse_unkeepable
 from duly.registry.flow_plan import call_without_arguments, plan_flow
+from duly.registry.instrument import Instrument, instrumented
 from duly.registry.option_values import (
     Duration,
     Priority,
-    When,
+    Start,
     length_of,
     priority_of,
     retry_of,
-    when_of,
+    start_of,
 )
 
 _SOME_JOB = 1
@@ -69,10 +70,13 @@ class Registry:
         self._terms: dict[str, Terms] = {}
         self._patterns: dict[Definition, JobRequest] = {}
         self._plans: dict[Definition, FlowPlan] = {}
+        self.instruments: list[Instrument] = []
         self.local: set[str] = set()  # tasks that a child process would not find on import
 
     def add(self, definition: Definition, *, local: bool = False) -> None:
         """Register a task by its name and aliases; refuse names that another task has."""
+        if self.instruments:
+            definition = self._instrumented(definition)
         for name in definition.names:
             known = self._definitions.get(name)
             if known is not None and not _is_again(known, definition):
@@ -89,6 +93,18 @@ class Registry:
             self.local.add(definition.name)
         for known_so_far in (self._terms, self._patterns, self._plans):
             known_so_far.clear()
+
+    def observe_by(self, instrument: Instrument) -> None:
+        """Surround every enqueueing and every call of a task, also of tasks declared later."""
+        first = not self.instruments
+        self.instruments.append(instrument)
+        for definition in self if first else ():
+            for name in definition.names:
+                self._definitions[name] = self._instrumented(definition)
+
+    def _instrumented(self, definition: Definition) -> Definition:
+        function = instrumented(definition.function, self.instruments, is_async=definition.is_async)
+        return replace(definition, function=function)
 
     def find(self, name: str) -> Definition | None:
         return self._definitions.get(name)
@@ -125,7 +141,7 @@ class Registry:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
         *,
-        run_after: When | None = None,
+        run_after: Start | None = None,
         queue: str | None = None,
         priority: Priority | None = None,
         key: str | None = None,
@@ -155,10 +171,10 @@ class Registry:
             submitter=submitter,
             title=render_title(definition.title, values) if title is None else title,
             tags=tuple(tags) if not isinstance(tags, str) else tags,  # type: ignore[arg-type]  # Call says why not
-            limits=_lanes(definition, values),
+            limits=_named_limits(definition, values),
             needs=definition.needs,
             terms=self._terms_for(definition, timeout),
-            run_after=when_of("run_after", run_after),
+            run_after=start_of("run_after", run_after),
             key=key,
             if_exists=if_exists,
             start_within=_length("start_within", start_within),
@@ -196,6 +212,7 @@ class Registry:
             found = self._terms[definition.name] = Terms(
                 timeout=definition.timeout,
                 keep_result=_kept(definition.keep_result),
+                keep_failed=definition.keep_failed,
                 on_success=self._callback(definition, "on_success", definition.on_success),
                 on_failure=self._callback(definition, "on_failure", definition.on_failure),
                 on_cancelled=self._callback(definition, "on_cancelled", definition.on_cancelled),
@@ -223,14 +240,15 @@ class Registry:
             known.signature.encode((_SOME_JOB,), {})
         except PayloadError as error:
             raise InvalidValue(
-                f"{definition.name}: {what}: {known.name} is called with the id of the job that "
-                f"ended, def {known.name}(job_id: int): {error}"
+                f"{definition.name}: {what}: {known.name} is called with the job that ended, "
+                f"def {known.name}(job: Job[Any]), or its id, (job_id: int): {error}"
             ) from None
         return Callback(
             task=known.name,
             queue=known.queue,
             priority=known.priority,
             retry=_retry_text(known.retry),
+            timeout=known.timeout,
             argument=known.signature.parameters.positional[0],
         )
 
@@ -266,21 +284,21 @@ def _two_with_one_name(name: str, known: Definition, definition: Definition) -> 
     )
 
 
-def _lanes(definition: Definition, values: Mapping[str, object]) -> tuple[Lane, ...]:
+def _named_limits(definition: Definition, values: Mapping[str, object]) -> tuple[NamedLimit, ...]:
     """Render the limits of a task for these arguments.
 
     Two limits may come to one name, as "account:{source}" and "account:{target}" do.
     """
-    lanes: dict[str, Lane] = {}
+    named: dict[str, NamedLimit] = {}
     for limit in definition.limits:
-        lane = limit.rendered(values)
-        other = lanes.setdefault(lane.name, lane)
-        if (other.concurrency, other.rate) != (lane.concurrency, lane.rate):
+        rendered = limit.rendered(values)
+        other = named.setdefault(rendered.name, rendered)
+        if (other.concurrency, other.rate) != (rendered.concurrency, rendered.rate):
             raise InvalidValue(
-                f'{definition.name}: its limits "{other.template}" and "{lane.template}" both '
-                f'become "{lane.name}" for these arguments, but have different numbers'
+                f'{definition.name}: its limits "{other.template}" and "{rendered.template}" both '
+                f'become "{rendered.name}" for these arguments, but have different numbers'
             )
-    return tuple(lanes.values())
+    return tuple(named.values())
 
 
 def _length(what: str, asked: Duration | None) -> timedelta | None:

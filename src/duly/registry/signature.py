@@ -63,7 +63,7 @@ class Signature:
         self, parameters: Parameters, *, keeps_result: bool = True, of_flow: bool = False
     ) -> None:
         self.parameters = parameters
-        self.task = parameters.task
+        self.task: str = parameters.task
         self._keeps_result = keeps_result
         self._of_flow = of_flow
         try:

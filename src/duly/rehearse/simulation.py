@@ -250,7 +250,7 @@ class KnownSchedule:
 
 async def known_of(store: Store, name: str) -> KnownSchedule:
     schedule = await store.schedules.get(name)
-    now = (await store.upkeep.progress()).now
+    now = (await store.maintenance.progress()).now
     ahead = await store.ledger.fires(name, since=schedule.cursor, limit=MOST_ASKED)
     job = await store.evidence.run_in_the_way(schedule.id, now)
     return KnownSchedule(

@@ -22,7 +22,7 @@ from duly.policy.verdict import Tried, judge
 from duly.rehearse.story import StoryAttempt, Unended, WhatIf
 from duly.rules import Spaced
 from duly.store.store import Store
-from duly.store.values import Settlement, Wish
+from duly.store.values import ClaimRequest, Settlement
 
 BATCH: Final = 1_000
 PLENTY: Final = 2**31 - 1
@@ -55,8 +55,8 @@ class _Running:
 class World:
     def __init__(self, store: Store, clock: WorldClock, what: WhatIf) -> None:
         self.what = what
-        self.asked = frozenset(fire.due_at for fire in what.asked)
-        self.fired = 0
+        self.asked: frozenset[datetime] = frozenset(fire.due_at for fire in what.asked)
+        self.fired: int = 0
         self._store = store
         self._clock = clock
         self._attempts: dict[int | None, list[StoryAttempt]] = {}  # of each moment in the ledger
@@ -177,7 +177,7 @@ class World:
         return bool(fired.schedules)
 
     async def _dispatch(self) -> bool:
-        moved = await self._store.upkeep.dispatch(limit=BATCH)
+        moved = await self._store.maintenance.dispatch(limit=BATCH)
         self._look_at = self._after(moved.rest)
         self._open -= moved.expired
         return bool(moved.ready or moved.hurried or moved.expired)
@@ -192,7 +192,7 @@ class World:
     async def _claim(self) -> bool:
         plan, before = self.what.plan, len(self._running)
         for queue, shelf, _ in await self._store.work.ready([plan.queue], [plan.task]):
-            wish = Wish(
+            request = ClaimRequest(
                 worker=self._worker,
                 queue=queue,
                 tasks=[plan.task],
@@ -200,7 +200,7 @@ class World:
                 shelf=shelf,
                 free=dict.fromkeys(plan.needs, PLENTY),
             )
-            for job in (await self._store.work.claim(wish)).jobs:
+            for job in (await self._store.work.claim(request)).jobs:
                 self._running[job.id] = self._run(job)
         return len(self._running) > before
 
@@ -260,7 +260,7 @@ class World:
         await self._store.work.end_lease(self._worker)
         last = 0
         while True:
-            taken = await self._store.upkeep.take_back(
+            taken = await self._store.maintenance.take_back(
                 judged, after=last, margin=AT_ONCE, limit=BATCH
             )
             self._open -= taken.poisoned

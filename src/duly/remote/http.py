@@ -9,17 +9,19 @@ The bearer token is read from its file for every call, and never shown.
 import asyncio
 import contextlib
 import os
+import re
 import select
 import socket
 import ssl
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final
 from urllib.parse import urlsplit
 
-from duly.errors import InvalidValue, OutcomeUnknown, StoreUnavailable
+from duly import errors
+from duly.errors import DulyError, InvalidValue, OutcomeUnknown, StoreUnavailable
 
 LONGEST: Final = 4096
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
@@ -88,7 +90,7 @@ class ServerConnection:
 
     def __init__(self, url: str, token: Callable[[], RemoteToken]) -> None:
         parts = urlsplit(url)
-        self.place = url.rstrip("/")
+        self.place: str = url.rstrip("/")
         self._host = parts.hostname or ""
         self._port = parts.port
         self._path = parts.path.rstrip("/")
@@ -198,3 +200,67 @@ def _in_words(error: OSError | HTTPException) -> str:  # noqa: PLR0911 - one for
             return f"cannot be reached: {error.strerror}"
         case _:
             return "closed the connection without an answer"
+
+
+TYPES: Final = "/problems/"  # what is before the slug in a problem's ``type``
+MEDIA_TYPE: Final = "application/problem+json"
+
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_OTHER = 400
+# The most specific class first: an error gets the slug of the first class that matches.
+_KINDS: Final[Mapping[type[DulyError], tuple[int, str]]] = {
+    errors.NotSignedIn: (401, "Authentication required"),
+    errors.NotAllowed: (403, "Not permitted"),
+    errors.NotFound: (404, "Not found"),
+    errors.ScheduleExists: (409, "The schedule exists already"),
+    errors.KeyTaken: (409, "An unfinished job has the key"),
+    errors.WrongState: (409, "Not possible in this state"),
+    errors.SignatureChanged: (409, "The arguments do not match the task any more"),
+    errors.ZoneMissing: (422, "A time zone is missing"),
+    errors.RuleError: (422, "Invalid rule"),
+    errors.PayloadError: (422, "Not plain JSON, or too large"),
+    errors.InvalidValue: (422, "Invalid value"),
+    errors.OutcomeUnknown: (503, "The change may have been made"),
+    errors.Busy: (503, "Locked by another transaction"),
+    errors.StoreUnavailable: (503, "The database did not answer"),
+    errors.SchemaMismatch: (503, "The schema has another version"),
+    errors.JobFailed: (_OTHER, "The job did not succeed"),
+    DulyError: (_OTHER, "Not possible"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpProblem:
+    """An error as it is sent: ``slug`` for programs, ``detail`` for people."""
+
+    slug: str
+    title: str
+    status: int
+    detail: str
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "type": TYPES + self.slug,
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+        }
+
+
+def problem_of(error: DulyError) -> HttpProblem:
+    kind = next(kind for kind in _KINDS if isinstance(error, kind))
+    status, title = _KINDS[kind]
+    return HttpProblem(slug_of(kind), title, status, str(error))
+
+
+def error_of(slug: str, detail: str) -> DulyError:
+    """Return the error of a problem; an unknown slug gives a general error."""
+    return _BY_SLUG.get(slug, DulyError)(detail)
+
+
+def slug_of(kind: type[DulyError]) -> str:
+    """``not-found`` of ``NotFound``."""
+    return _CAPITAL.sub("-", kind.__name__).lower()
+
+
+_BY_SLUG: Final = {slug_of(kind): kind for kind in _KINDS}

@@ -21,19 +21,19 @@ from duly.errors import (
 )
 from duly.model.access import Actor
 from duly.model.schedule import Plan, StoredSchedule
-from duly.remote.answering import FORM
-from duly.remote.calls import CALLS, RemoteCall
+from duly.remote.calls import CALLS, FORM, RemoteCall
 from duly.remote.codec import reader, writer
 from duly.remote.http import (
     LONG_PATIENCE,
+    MEDIA_TYPE,
     PATIENCE,
     Question,
     RemoteToken,
     Reply,
     ServerConnection,
+    error_of,
     read_token,
 )
-from duly.remote.problems import MEDIA_TYPE, error_of
 from duly.store.store import NOUNS, Store
 from duly.store.verbs import verbs_of
 

@@ -11,7 +11,6 @@ around them, as the scheduler does for the decision about a schedule.
 """
 
 from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import Final, Self
 
 from duly.errors import RuleError
@@ -25,7 +24,7 @@ class Budget:
     __slots__ = ("_token", "left")
 
     def __init__(self) -> None:
-        self.left = MOST_STEPS
+        self.left: int = MOST_STEPS
         self._token: Token[Budget | None] | None = None
 
     @property
@@ -37,12 +36,7 @@ class Budget:
             self._token = _OPEN.set(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._token is not None:
             _OPEN.reset(self._token)
             self._token = None

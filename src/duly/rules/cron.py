@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Final
 
 from duly.errors import RuleError
 from duly.rules.days import LAST, FieldDays, full, members, pack, shared
@@ -56,7 +57,8 @@ FIELDS = (
     CronField("month", 1, 12, tuple(MONTHS), last_hashed=12),
     CronField("day of week", 0, 7, tuple(WEEKDAYS), last_hashed=6),
 )
-_, _, DAY_OF_MONTH, _, DAY_OF_WEEK = FIELDS
+DAY_OF_MONTH: Final = FIELDS[2]
+DAY_OF_WEEK: Final = FIELDS[4]
 
 _ITEM = re.compile(
     r"(?:(?P<star>[*?])|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\w+))?", re.ASCII

@@ -12,7 +12,7 @@ Names in braces, and the word after ``from``, are fields of the event.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, NamedTuple, NoReturn
 
@@ -61,7 +61,7 @@ class On(Rule):
     debounce: timedelta | None = None
     run_after: RunAfter | None = None
     unless: str | None = None  # the event that cancels a reaction that has not begun
-    zone = None
+    zone: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         check_pattern(self.pattern)

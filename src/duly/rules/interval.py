@@ -10,7 +10,7 @@ A fixed delay after the end of the last run is ``spaced``.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from math import gcd
 
@@ -55,7 +55,7 @@ class Every(Rule):
 
     step: int
     anchor: int
-    zone = None
+    zone: str | None = field(default=None, init=False)
 
     def after_us(self, instant: int) -> int | None:
         steps = max((instant - self.anchor) // self.step + 1, 0)

@@ -7,7 +7,7 @@ zone's rules change before it comes, the instant moves with them.
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from duly.errors import RuleError
@@ -31,7 +31,7 @@ class Moments(Rule):
     """A list of instants, in order."""
 
     instants: tuple[int, ...]
-    zone = None
+    zone: str | None = field(default=None, init=False)
     expands = True
 
     @property

@@ -1,7 +1,7 @@
 """Fixed delays: ``spaced 10m`` runs ten minutes after the end of the last run.
 
 A schedule may have a fixed delay, but it is not a rule: it has no fixed set of moments, because
-each depends on the end of the run before. It has bounds and exclusions, and computes the moment
+each depends on the end of the previous run. It has bounds and exclusions, and computes the moment
 after the end of a run; everything else that a rule can do is refused.
 """
 

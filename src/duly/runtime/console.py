@@ -1,21 +1,22 @@
 """Console output of a worker: one line for each event that an operator should know.
 
-Most events are only for metrics, and print nothing here.
+Most events are only for metrics, and print nothing here. A line is text, or with
+``log_format = "json"`` an object with the message, its level and time, and the facts of the event.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import timedelta
 from shlex import quote
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
-from duly import events
+from duly import clock, events
 from duly.engine.timekeeper import ORDINARY
-from duly.events import Emit, Event
+from duly.events import Emit, EngineEvent
 from duly.model.job import is_built_in
-from duly.policy.printable import one_line, printable
-from duly.policy.redaction import redacted
+from duly.policy.redaction import json_text, one_line, printable, redacted, redacted_for
 from duly.policy.why import about
 from duly.registry.context import current_or_none
 from duly.rules import show_duration
@@ -25,9 +26,32 @@ Level: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warning", "error")
 MOST_NAMED = 10
+MOST_LISTED = 100  # names or numbers in one fact of a JSON line
 
 
-def sentence(event: Event, *, verbose: bool = False, level: Level = "info") -> str | None:
+class Say(Protocol):
+    """Writes a message; its level and facts only where the log is JSON."""
+
+    def __call__(self, text: str, /, **facts: object) -> None: ...
+
+
+def log_writer(settings: Settings, write: Callable[[str], None]) -> Say:
+    """Return a function that writes messages in the format of the settings."""
+
+    def say(text: str, /, **facts: object) -> None:
+        write(json_line(text, **facts) if settings.log_format == "json" else text)
+
+    return say
+
+
+def json_line(message: str, **facts: object) -> str:
+    """Return a message as a JSON object in one line; facts that are None are left out."""
+    known = {name: _plain(value) for name, value in facts.items() if value is not None}
+    time = clock.now().isoformat(timespec="microseconds")
+    return json_text({"time": time, "level": "info", "logger": "duly", "message": message} | known)
+
+
+def sentence(event: EngineEvent, *, verbose: bool = False, level: Level = "info") -> str | None:
     """Return the line to print for an event, or None; ``verbose`` has a line for every job.
 
     Events of services are printed from ``level`` on.
@@ -38,23 +62,43 @@ def sentence(event: Event, *, verbose: bool = False, level: Level = "info") -> s
     return None if say is None or quiet else say(event)
 
 
-def event_printer(settings: Settings, say: Callable[[str], None]) -> Emit:
+def event_printer(settings: Settings, say: Say) -> Emit:
     """Return a function that prints events as the settings say."""
-    level = cast(Level, settings.log_level)
+    level, is_json = cast(Level, settings.log_level), settings.log_format == "json"
 
-    def tell(event: Event) -> None:
+    def tell(event: EngineEvent) -> None:
         said = sentence(event, verbose=settings.verbose, level=level)
-        if said:
+        if said and is_json:
+            facts = {one.name: getattr(event, one.name) for one in fields(event)}
+            # The lines below the first one, a traceback or output, are facts of the event.
+            first, name = said.partition("\n")[0], type(event).__name__
+            say(first, level=level_of(event), event=name, **facts)
+        elif said:
             say(printable(said))
 
     return tell
+
+
+def _plain(value: object) -> object:
+    """Return a fact in JSON types: a duration in seconds, anything unknown as text."""
+    match value:
+        case bool() | int() | float() | str():
+            return value
+        case timedelta():
+            return value.total_seconds()
+        case Mapping():
+            return {str(name): _plain(inner) for name, inner in [*value.items()][:MOST_LISTED]}
+        case Sequence():
+            return [_plain(inner) for inner in value[:MOST_LISTED]]
+        case _:
+            return str(value)
 
 
 def shows_jobs(settings: Settings) -> bool:
     return settings.verbose or settings.log_level == "debug"
 
 
-def level_of(event: Event) -> Level:
+def level_of(event: EngineEvent) -> Level:
     """Return the log level of an event; a warning by default."""
     if isinstance(event, events.SchedulesDeclared) and (event.drift or event.refused):
         return "warning"
@@ -181,7 +225,7 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
         f"declared in {e.app} and {_named('removed by hand:', e.names)}; "
         f"to bring it back: duly schedules take-back {quote(e.names[0])}"
     ),
-    events.ScheduleFaulted: lambda e: f'schedule "{e.name}" cannot be fired: {e.reason}',
+    events.ScheduleFaulted: lambda e: f'schedule "{e.schedule}" cannot be fired: {e.reason}',
     events.JobsTakenBack: _taken_back,
     events.WorkerRegistered: lambda e: f"worker {e.name} registered as number {e.worker}",
     events.WorkerFenced: _fenced,
@@ -238,11 +282,55 @@ _LEVELS: Final[dict[type[Any], Level]] = {
 }
 
 
-Say = Callable[[str], None]
+@contextmanager
+def json_records(settings: Settings, say: Say) -> Iterator[None]:
+    """Write the records of all loggers as JSON, if the settings ask for it.
+
+    An application that has configured logging itself keeps its own handlers, and gets none of ours.
+    """
+    root = logging.getLogger()
+    handler = _JsonHandler(say, verbose=shows_jobs(settings))
+    if settings.log_format == "json" and not root.handlers:
+        root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+class _JsonHandler(logging.Handler):
+    """Writes log records as JSON lines, with the job that made them; records of tasks if asked."""
+
+    def __init__(self, say: Say, *, verbose: bool) -> None:
+        super().__init__()
+        self._say = say
+        self._verbose = verbose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith("duly.job") and not self._verbose:
+            return
+        try:
+            context = current_or_none()
+            job = None if context is None else context.claimed
+            text, facts = self.format(record), {}
+            if job is not None:
+                text = redacted_for(job.args, text)
+                facts = {
+                    "job": job.id,
+                    "task": job.called,
+                    "attempt": job.attempt,
+                    "queue": job.queue,
+                    "schedule": job.schedule,
+                    "worker": job.worker,
+                }
+            level = record.levelname.lower()
+            self._say(redacted(text), level=level, logger=record.name, **facts)
+        except Exception:  # noqa: BLE001 - as every handler of logging: it is no fault of the task
+            self.handleError(record)
 
 
 @contextmanager
-def job_log(say: Say | None) -> Iterator[None]:
+def job_log(say: Callable[[str], None] | None) -> Iterator[None]:
     logger = logging.getLogger("duly.job")
     handler = logging.NullHandler() if say is None else _JobLogHandler(say)
     logger.addHandler(handler)
@@ -255,7 +343,7 @@ def job_log(say: Say | None) -> Iterator[None]:
 class _JobLogHandler(logging.Handler):
     """Prints each log line of a job, as ``job 42 backup: 3 files written``."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__()
         self._say = say
 

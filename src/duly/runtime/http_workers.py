@@ -12,11 +12,14 @@ A claim that waits is woken by the store's nudges, and polls every half second a
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+from msgspec import Meta
 
 from duly.clock import Timeout, boottime
 from duly.engine import http_worker
@@ -24,6 +27,7 @@ from duly.engine.http_worker import (
     FencedJob,
     FinishReport,
     HttpClaims,
+    RefusedOutcome,
     ReportedLine,
     ReportedOutcome,
     failed,
@@ -37,7 +41,8 @@ from duly.model.claimed import Claimed
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.registry.option_values import Duration, length_of, names_of, needs_of
 from duly.store.store import Store
-from duly.store.values import QUEUES, READY, WORKERS, Beat
+from duly.store.values import QUEUES, READY, WORKERS
+from duly.store.work import Beat
 
 SHORTEST_LEASE: Final = timedelta(seconds=3)
 LONGEST_LEASE: Final = timedelta(hours=1)
@@ -54,13 +59,24 @@ __all__ = [
     "FencedJob",
     "FinishReport",
     "HttpWorkers",
+    "RefusedOutcome",
     "RegisteredWorker",
     "Registration",
     "Renewal",
     "ReportedLine",
     "ReportedOutcome",
+    "WorkerOrder",
     "failed",
     "succeeded",
+]
+
+
+WorkerOrder: TypeAlias = Annotated[
+    Order,
+    Meta(
+        description="run; drain: claim nothing more; stop: end when the running jobs have ended; "
+        "kill: give the running jobs back, and end."
+    ),
 ]
 
 
@@ -68,16 +84,20 @@ class TooManyWaiting(Busy):
     """Too many claims wait in this process already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """The data that a worker sends when it registers."""
+class Registration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The name of an HTTP worker, its tasks, queues and slots."""
 
-    name: str
-    tasks: Sequence[str]
-    queues: Sequence[str] = ("default",)
-    slots: int = 1
-    lease: Duration = "60s"
-    resources: Mapping[str, int] = field(default_factory=dict)
+    name: Annotated[str, Meta(min_length=1, description="For people; need not be unique.")]
+    tasks: Annotated[tuple[str, ...], Meta(min_length=1, description="The tasks that it knows.")]
+    queues: tuple[str, ...] = ("default",)
+    slots: Annotated[int, Meta(description="How many jobs it runs at once, at most.")] = 1
+    lease: Annotated[
+        str,
+        Meta(description="Lease: without heartbeats for this long, its jobs go to other workers."),
+    ] = "60s"
+    resources: Annotated[dict[str, int], Meta(description="Resources for tasks with needs.")] = (
+        msgspec.field(default_factory=dict)
+    )
 
     def profile(self, holder: str) -> Profile:
         if not 1 <= self.slots <= MOST_SLOTS:
@@ -107,19 +127,21 @@ class Registration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredWorker:
-    worker: int
+    worker: Annotated[int, Meta(description="Must be sent with every request of the worker.")]
     lease_until: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
-    """The answer to a renewal of the lease."""
+    """The order to a worker: go on, finish its jobs, or stop."""
 
     lease_until: datetime
-    order: Order
-    slots: int
-    jobs: Sequence[int]  # jobs that the store believes it runs
-    cancel: Mapping[int, str]  # jobs that are to be stopped, and why
+    order: WorkerOrder
+    slots: Annotated[int, Meta(description="How many jobs it may run at once.")]
+    jobs: Annotated[
+        list[int], Meta(description="The jobs that it holds, according to the database.")
+    ]
+    cancel: Annotated[dict[str, str], Meta(description="Jobs to be stopped, and why.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,16 +168,16 @@ class HttpWorkers:
     async def renew(self, worker: int, *, holder: str) -> Renewal:
         """Renew the lease by the length that was asked for at registration."""
         info = await self._living(worker, holder)
-        held = await self.store.work.held(worker)
+        held = await self.store.work.claimed_by(worker)
         lease = round((info.lease_until - info.beat_at) / _UNIT) * _UNIT
-        now = await self.store.surroundings.now()
+        now = await self.store.diagnostics.now()
         beat = await self._renewed(worker, lease, running=len(held))
         return Renewal(
             lease_until=now + lease,
             order=beat.order,
             slots=_slots(info.profile, beat),
             jobs=[job.id for job in held],
-            cancel=beat.signals,
+            cancel={str(number): why for number, why in beat.signals.items()},
         )
 
     async def claim(
@@ -182,7 +204,7 @@ class HttpWorkers:
     async def held(self, worker: int, *, holder: str) -> Sequence[Claimed]:
         """Return the jobs the worker holds, including those of a response that was lost."""
         info = await self._living(worker, holder)
-        return await self.store.work.held(info.id)
+        return await self.store.work.claimed_by(info.id)
 
     async def end(self, worker: int, *, holder: str) -> None:
         """End the lease, so that other workers get the jobs that this one held."""
@@ -233,7 +255,7 @@ class HttpWorkers:
 
     async def _check_room(self, claims: HttpClaims) -> None:
         beat = await self._told(claims.worker)
-        held = await self.store.work.held(claims.worker)
+        held = await self.store.work.claimed_by(claims.worker)
         claims.check_room(held, slots=_slots(claims.profile, beat))
 
     async def _look(self, claims: HttpClaims, limit: int) -> ClaimAnswer:
@@ -274,7 +296,7 @@ class HttpWorkers:
         return found
 
     async def _living(self, worker: int, holder: str) -> WorkerInfo:
-        for info in await self.store.surroundings.living():
+        for info in await self.store.diagnostics.living():
             if info.id == worker:
                 self._check(info, holder)
                 return info

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from duly.alerts.alerter import Alerter
 from duly.engine.death_watch import DeathWatch
 from duly.engine.dispatcher import Dispatcher
 from duly.engine.loop import Loop, Service, ServiceProgress
+from duly.engine.meter import Meter
 from duly.engine.pruner import Pruner
 from duly.engine.reactor import Reactor
 from duly.engine.reaper import Reaper
@@ -24,8 +24,9 @@ from duly.engine.worker import Worker
 from duly.errors import StoreUnavailable
 from duly.events import Emit, ignore_event
 from duly.settings.alerts import AlertSettings
+from duly.store.maintenance import Retention
 from duly.store.store import Store
-from duly.store.values import WORKERS, Retention
+from duly.store.values import WORKERS
 
 # A service whose last good tick is older makes no progress.
 LAGGING = timedelta(seconds=30)
@@ -77,8 +78,11 @@ class Node:
             services += [
                 Scheduler(store, emit=emit, timekeeper=timekeeper),
                 Pruner(store, emit=emit, retention=retention, timekeeper=timekeeper),
+                Meter(store, emit=emit, timekeeper=timekeeper),
             ]
         if alerts is not None and alerts.is_active:
+            from duly.alerts.alerter import Alerter  # noqa: PLC0415 - for those who want alerts
+
             services.append(
                 Alerter(store, alerts, timekeeper=timekeeper, emit=emit, zone=zone or "UTC")
             )
@@ -86,7 +90,9 @@ class Node:
             services.append(reconciler)
         if worker is not None:
             services += worker.services
-        self._loop = Loop(services, dice=random.random, emit=emit)
+        self._loop = Loop(
+            services, dice=random.random, emit=emit, listening=lambda: store.is_listening
+        )
         store.listen(self._loop.nudge)
 
     async def run(
@@ -128,7 +134,7 @@ class Node:
         """Return the health; not ok if the store does not answer."""
         services = self._loop.progress()
         try:
-            progress = await self._store.upkeep.progress()
+            progress = await self._store.maintenance.progress()
         except StoreUnavailable as error:
             return Health(ok=False, problem=str(error), services=services)
         lagging = [

@@ -7,35 +7,87 @@ beside other code, on the loop or in a thread. ``serve`` runs one until a signal
 import asyncio
 import contextlib
 import logging
+import os
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from types import TracebackType
 from typing import Final, Self
 
 from duly.clock import boottime, sleep
 from duly.connection import open_or_make_store, outgrown
 from duly.engine.reconciler import DeclarationSet, Reconciler
-from duly.engine.worker import Worker
+from duly.engine.worker import Worker, WorkerOptions
 from duly.errors import InvalidValue, SchemaMismatch, StoreUnavailable
-from duly.events import Emit, Event, StopOverdue, StoreLost, StoreOutgrown, StoreRecovered
+from duly.events import Emit, EngineEvent, StopOverdue, StoreLost, StoreOutgrown, StoreRecovered
 from duly.model.worker import refuse_another_app
 from duly.registry.registry import Registry
 from duly.rules import show_duration
 from duly.runtime.console import job_count, job_log, level_of, sentence
 from duly.runtime.node import Node
-from duly.runtime.systemd import notified, notify
-from duly.runtime.workers import WorkerOptions, make_worker
+from duly.runtime.workers import make_worker
 from duly.settings.alerts import AlertSettings
 from duly.store.connect import is_remote, place
+from duly.store.maintenance import Retention
 from duly.store.store import Store
-from duly.store.values import Retention
 from duly.sync import Portal
+
+
+def notify(*facts: str) -> None:
+    """Send facts such as ``READY=1`` to systemd, if it asks for them."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    name = f"\0{address[1:]}" if address.startswith("@") else address  # @: an abstract socket
+    with (
+        contextlib.suppress(OSError),  # systemd notices a service that says nothing
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line,
+    ):
+        line.settimeout(0)
+        line.sendto("\n".join(facts).encode(), name)
+
+
+@asynccontextmanager
+async def notified(is_open: asyncio.Event) -> AsyncIterator[None]:
+    """Tell systemd when ``is_open`` is set, that the event loop is alive, and that it stops."""
+    telling = asyncio.create_task(_tell(is_open), name="systemd")
+    try:
+        yield
+    finally:
+        notify("STOPPING=1")
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _tell(is_open: asyncio.Event) -> None:
+    await asyncio.gather(_tell_ready(is_open), _tell_alive())
+
+
+async def _tell_ready(is_open: asyncio.Event) -> None:
+    await is_open.wait()
+    notify("READY=1")
+
+
+async def _tell_alive() -> None:
+    """Also while the database is unavailable: a restart would not bring it back."""
+    while (seconds := watchdog_seconds()) is not None:
+        notify("WATCHDOG=1")
+        await sleep(seconds / 2)
+
+
+def watchdog_seconds() -> float | None:
+    """Return the time after which systemd restarts a silent process; None if it never does."""
+    if os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return None  # meant for the parent
+    limit = os.environ.get("WATCHDOG_USEC", "")
+    return int(limit) / 1_000_000 if limit.isdecimal() and int(limit) else None
+
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 AGAIN_SECONDS = 1.0  # between two attempts to open a store that is away
-SCHEMA_SECONDS: Final = 5.0  # between looks whether the store was migrated
+SCHEMA_SECONDS: Final = 15.0  # between looks whether the store was migrated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +132,11 @@ _LEVELS: Final = {
 }
 
 
-def to_the_log(event: Event) -> None:
+def to_the_log(event: EngineEvent) -> None:
     """Log an event with ``logging``, for a node inside another program."""
-    said = sentence(event)
-    if said:
-        logging.getLogger("duly").log(_LEVELS[level_of(event)], said)
+    text = sentence(event)
+    if text:
+        logging.getLogger("duly").log(_LEVELS[level_of(event)], text)
 
 
 class NodeLifecycle:
@@ -94,7 +146,7 @@ class NodeLifecycle:
         self._options = options
         self._emit = emit
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
-        self.is_open = asyncio.Event()
+        self.is_open: asyncio.Event = asyncio.Event()
         self._store: Store | None = None
         self._node: Node | None = None
         self._outgrown: str | None = None
@@ -217,26 +269,18 @@ class NodeLifecycle:
         return make_worker(
             store,
             options.registry,
-            options.worker,
+            replace(options.worker, app=options.app),
             url=options.url,
             target=options.target,
-            app=options.app,
             on_stop=self._on_stop,
             emit=self._emit,
         )
 
     def _make_reconciler(self, store: Store) -> Reconciler | None:
-        said = self._options.announcement
-        if said is None or not self._options.scheduler:
+        declarations = self._options.announcement
+        if declarations is None or not self._options.scheduler:
             return None
-        return Reconciler(
-            store,
-            app=said.app,
-            mark=said.mark,
-            wanted=said.wanted,
-            whole=said.whole,
-            emit=self._emit,
-        )
+        return Reconciler(store, declarations, emit=self._emit)
 
     def _on_stop(self) -> None:
         """The worker asks to stop: once for a warm stop, twice for a cold one."""
@@ -264,13 +308,7 @@ class Running:
         self._work.add_done_callback(_tell_of_failure)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Stop warm, and cold when the grace is over or this task is cancelled."""
         node, work = self._node, self._work
         if node is None or work is None:
@@ -292,13 +330,7 @@ class Running:
             self._portal.close()
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         portal, self._portal = self._portal, None
         if portal is None:
             return
@@ -322,13 +354,13 @@ def _tell_of_failure(work: asyncio.Task[None]) -> None:
 async def serve(node: NodeLifecycle, say: Callable[[str], None]) -> None:
     """Run until done or until a signal: the first one stops warm, the second one cold."""
     loop = asyncio.get_running_loop()
-    heard = 0
+    signals = 0
 
     def hear() -> None:
-        nonlocal heard
-        heard += 1
+        nonlocal signals
+        signals += 1
         notify("STOPPING=1")
-        if heard > 1:
+        if signals > 1:
             say("stopping now")
             node.halt()
             return

@@ -1,12 +1,9 @@
 """Makes workers for an app: options, executors and the store."""
 
 import os
-import platform
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Final, TypedDict, Unpack
 
 from duly.engine.executors import Executor
@@ -15,7 +12,7 @@ from duly.engine.executors.process.pool import ProcessExecutor, ProcessPool
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.lease import LEASE, PATIENCE
 from duly.engine.runner import ALONE
-from duly.engine.worker import NO_STOP_CONDITIONS, Setup, StopConditions, Worker
+from duly.engine.worker import StopConditions, Worker, WorkerOptions
 from duly.errors import InvalidValue
 from duly.events import Emit, ignore_event
 from duly.instants import EPOCH
@@ -24,44 +21,21 @@ from duly.model.outcome import Succeeded
 from duly.model.payload import Json
 from duly.policy.verdict import Tried, judge
 from duly.registry.definition import Definition
-from duly.registry.option_values import Duration, length_of, memory_of, names_of, needs_of
+from duly.registry.option_values import (
+    Duration,
+    length_of,
+    memory_of,
+    names_of,
+    needs_of,
+    refuse_unknown,
+)
 from duly.registry.registry import JobTransaction, Registry
 from duly.settings import Settings
+from duly.settings.targets import TargetSettings
 from duly.store.completing import open_completion
 from duly.store.connect import connect
 from duly.store.store import Store
 from duly.store.values import Settlement
-from duly.version import __version__
-
-MOST_SLOTS = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerOptions:
-    """The options of a worker."""
-
-    name: str = ""  # a label; by default the host name and the PID
-    queues: tuple[str, ...] = ("default",)
-    concurrency: int = 10
-    children: int | None = None  # for executor="process"; None: as many as cores
-    resources: Mapping[str, int] = field(default_factory=dict)
-    recycle_jobs: int | None = None
-    recycle_bytes: int | None = None
-    lease: timedelta = LEASE
-    conditions: StopConditions = NO_STOP_CONDITIONS
-    dedicated: bool = False  # the process is only a worker: it may end itself
-    restart: Callable[[int], object] | None = None  # ends the process, and another one replaces it
-    verbose: bool = False  # emit events for every job
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.concurrency <= MOST_SLOTS:
-            raise InvalidValue(
-                f"concurrency={self.concurrency}: expected a number from 1 to {MOST_SLOTS}"
-            )
-        if not self.queues:
-            raise InvalidValue("a worker needs at least one queue")
-        if not timedelta(seconds=2) <= self.lease <= timedelta(minutes=10):
-            raise InvalidValue(f"lease={self.lease}: expected 2 seconds to 10 minutes")
 
 
 def make_worker(
@@ -72,7 +46,6 @@ def make_worker(
     url: str | None,
     target: str | None,
     on_stop: Callable[[], None],
-    app: str = "",
     emit: Emit = ignore_event,
 ) -> Worker:
     """Make a worker on an open store.
@@ -82,7 +55,8 @@ def make_worker(
     """
 
     async def heart() -> Store:
-        apart = connect(url or "", create=False, deadline=PATIENCE)
+        # Orders come from duly's own processes, which tell of them.
+        apart = connect(url or "", create=False, deadline=PATIENCE, watches=False)
         await apart.open()
         return apart
 
@@ -99,7 +73,7 @@ def make_worker(
     return Worker(
         store,
         registry,
-        _setup(options, app),
+        options,
         executors=executors,
         dice=random.random,
         on_stop=on_stop,
@@ -115,13 +89,16 @@ def allow_builtin(
     *,
     networks: Sequence[str] = (),
     secrets: Sequence[str] = (),
+    targets: Sequence[TargetSettings] = (),
 ) -> None:
     """Let the worker run the built-in tasks that its operator allows."""
     if allowed:
         from duly.builtin import definitions  # noqa: PLC0415 - for those who allow it
+        from duly.targets import open_targets  # noqa: PLC0415
 
-        for definition in definitions(allowed, networks=networks, secrets=secrets):
-            registry.add(definition, local=True)
+        found = open_targets(targets, networks=networks, secrets=secrets)
+        for one in definitions(allowed, networks=networks, secrets=secrets, targets=found):
+            registry.add(one, local=True)
 
 
 def _processes(
@@ -140,22 +117,6 @@ def _processes(
         "process": ProcessExecutor(pool, listener=journal, url=url, lease=options.lease),
         ALONE: ProcessExecutor(isolated, listener=journal, url=url, lease=options.lease),
     }
-
-
-def _setup(options: WorkerOptions, app: str) -> Setup:
-    return Setup(
-        name=options.name or f"{platform.node()}-{os.getpid()}",
-        queues=options.queues,
-        slots=options.concurrency,
-        resources=options.resources,
-        lease=options.lease,
-        dedicated=options.dedicated,
-        restart=options.restart,
-        conditions=options.conditions,
-        version=__version__,
-        app=app,
-        verbose=options.verbose,
-    )
 
 
 def completion(
@@ -210,19 +171,18 @@ def worker_words(settings: Settings) -> WorkerWords:
 def worker_options(
     *, dedicated: bool, verbose: bool = False, **words: Unpack[WorkerWords]
 ) -> WorkerOptions:
-    known = WorkerWords.__annotations__
-    for word in [word for word in words if word not in known]:
-        near = get_close_matches(word, known, n=1)
-        meant = f"did you mean {near[0]}=?" if near else f"it has {', '.join(sorted(known))}"
-        raise InvalidValue(f"a worker has no option {word}=; {meant}")
+    refuse_unknown(words, WorkerWords.__annotations__, who="a worker")
     idle, memory = words.get("max_idle"), words.get("recycle_memory")
+    lease = length_of("lease", words.get("lease", LEASE), longest=LONGEST)
+    if not timedelta(seconds=2) <= lease <= timedelta(minutes=10):
+        raise InvalidValue(f"lease={lease}: expected 2 seconds to 10 minutes")
     return WorkerOptions(
         name=words.get("name", ""),
         queues=names_of("queues", words.get("queues", ("default",))),
         concurrency=words.get("concurrency", 10),
         children=words.get("children"),
         resources=needs_of(words.get("resources", {})),
-        lease=length_of("lease", words.get("lease", LEASE), longest=LONGEST),
+        lease=lease,
         recycle_jobs=words.get("recycle_jobs"),
         recycle_bytes=None if memory is None else memory_of(memory),
         conditions=StopConditions(

@@ -21,16 +21,16 @@ from duly.settings.kinds import Kind, Length, Names, Number, Words, refusal
 _VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _HOST = re.compile(r"[a-z]+://([^/?#]*)", re.IGNORECASE)
 _SECOND: Final = timedelta(seconds=1)
-_WAYS: Final = ("webhook", "email")
+_WAYS: Final = ("webhook", "email", "apprise")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """A receiver of messages: a webhook, or addresses of e-mail."""
+    """A receiver of messages: a webhook, addresses of e-mail, or a service behind Apprise."""
 
     name: str
-    way: Literal["webhook", "email"]
-    url: str = ""  # of the webhook, or of the SMTP server
+    way: Literal["webhook", "email", "apprise"]
+    url: str = ""  # of the webhook, the SMTP server, or as Apprise writes it
     on: tuple[str, ...] = ()  # kinds of problems; all if empty
     headers: Mapping[str, str] = field(default_factory=dict)
     sign: str = ""  # the environment variable with the secret of the signature
@@ -67,7 +67,7 @@ def filled(text: str) -> str:
     def value(found: re.Match[str]) -> str:
         said = os.environ.get(found[1])
         if not said:
-            raise InvalidValue(f"alerts: the environment variable {found[1]} is not set")
+            raise InvalidValue(f"the environment variable {found[1]} is not set")
         return said
 
     return _VARIABLE.sub(value, text)
@@ -129,10 +129,12 @@ _DESTINATION: Final[Mapping[str, Kind[Any]]] = {
     "from": Text(),
     "user": Text(),
     "password": Text(),
+    "apprise": Text(),
 }
 _OF_WAY: Final = {
     "webhook": {"name", "on", "webhook", "headers", "sign"},
     "email": {"name", "on", "email", "smtp", "from", "user", "password"},
+    "apprise": {"name", "on", "apprise"},
 }
 
 
@@ -157,7 +159,7 @@ class AlertTable(Kind[AlertSettings]):
         given = rest.pop("to", [])
         if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
             raise InvalidValue("alerts.to is a list of tables: write [[alerts.to]]")
-        common = _values(rest, _COMMON, "alerts")
+        common = table_values(rest, _COMMON, "alerts")
         for schedule, address in common.get("pings", {}).items():
             _read(WebAddress(), address, f"alerts.pings.{schedule}")
         found = tuple(_destination(one, number) for number, one in enumerate(given, start=1))
@@ -176,9 +178,11 @@ def _destination(table: dict[str, Any], number: int) -> Destination:
     place = f"alerts.to, number {number}"
     ways = [way for way in _WAYS if way in table]
     if len(ways) != 1:
-        raise InvalidValue(f'{place}: give either webhook = "https://…" or email = ["…"]')
+        raise InvalidValue(
+            f'{place}: give one of webhook = "https://…", email = ["…"] and apprise = "slack://…"'
+        )
     [way] = ways
-    said = _values(table, {name: _DESTINATION[name] for name in _DESTINATION}, place)
+    said = table_values(table, {name: _DESTINATION[name] for name in _DESTINATION}, place)
     strange = sorted(said.keys() - _OF_WAY[way])
     if strange:
         raise InvalidValue(f"{place}: {strange[0]} is not for {way}")
@@ -188,6 +192,10 @@ def _destination(table: dict[str, Any], number: int) -> Destination:
     if way == "webhook":
         name = said.get("name", f"webhook {_host(said['webhook'])}")
         return Destination(name=name, way="webhook", url=said["webhook"], **common)
+    if way == "apprise":
+        # Of its address only the service: even the host may be a secret.
+        name = said.get("name", f"apprise {said['apprise'].partition('://')[0]}")
+        return Destination(name=name, way="apprise", url=said["apprise"], **common)
     for needed in ("smtp", "from"):
         if needed not in said:
             raise InvalidValue(f'{place}: e-mail needs {needed} = "…"')
@@ -198,7 +206,7 @@ def _destination(table: dict[str, Any], number: int) -> Destination:
     )
 
 
-def _values(
+def table_values(
     table: Mapping[str, object], kinds: Mapping[str, Kind[Any]], place: str
 ) -> dict[str, Any]:
     unknown = [name for name in table if name not in kinds]

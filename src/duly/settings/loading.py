@@ -34,6 +34,7 @@ OTHERS: Final = frozenset({
     "DULY_DUE_AT",
     "DULY_ATTEMPT",
     "DULY_SCHEDULE",
+    "DULY_REQUEST",  # an engine, to the program that it runs
     "DULY_FUZZ",  # the tests of duly itself
     "DULY_MEMBER",
     "DULY_TELL",

@@ -29,6 +29,7 @@ from duly.settings.kinds import (
     ZoneName,
     refusal,
 )
+from duly.settings.targets import TargetSettings, TargetTable
 
 DEFAULT: Final = "default"  # the origin of a setting that was not set
 _KEY = "key"
@@ -175,8 +176,8 @@ class Settings:
     allow: tuple[str, ...] = field(
         default=(),
         metadata=_about(
-            "Built-in tasks that may run: shell (and commands), http.",
-            Words("shell", words=("shell", "http")),
+            "Built-in tasks that may run: shell (and commands), http, send.",
+            Words("shell", words=("shell", "http", "send")),
         ),
     )
     allow_networks: tuple[str, ...] = field(
@@ -213,11 +214,27 @@ class Settings:
         ),
         repr=False,
     )
+    targets: tuple[TargetSettings, ...] = field(
+        default=(),
+        metadata=_about(
+            "Systems that jobs are handed to: tables of the settings file, or JSON; see "
+            "hand-off.md.",
+            TargetTable(),
+        ),
+        repr=False,
+    )
     log_level: str = field(
         default="info",
         metadata=_about(
             "Lowest level of messages on stderr: debug, info, warning or error.",
             OneOf(("debug", "info", "warning", "error")),
+        ),
+    )
+    log_format: str = field(
+        default="text",
+        metadata=_about(
+            "Format of messages on stderr: text, or json with one object in each line.",
+            OneOf(("text", "json")),
         ),
     )
     verbose: bool = field(default=False, metadata=_about("Print a line for every job.", Switch()))

@@ -1,13 +1,12 @@
-"""Operations on tokens, the audit log and acknowledgements.
+"""Tokens, sessions, the audit log and acknowledgements.
 
-A transaction that adds to the audit log locks the row of the log's head, and locks nothing else
-after that: it is the last thing that it does. So entries are numbered without gaps, each has the
-hash of the one before, and a transaction that is killed leaves neither its change nor its entry.
+Every change through ``store.acting(actor)`` is in the audit log, in one transaction with the
+change; a change of many jobs, which takes several transactions, is there before the first of them.
+Enqueueing is not: a job has its submitter.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import NamedTuple, TypeVar
+from typing import Final
 
 from duly.errors import InvalidValue, NotFound, WrongState
 from duly.instants import from_us, to_us
@@ -21,26 +20,129 @@ from duly.model.access import (
     NewToken,
     Token,
 )
+from duly.model.columns import reader
 from duly.model.payload import check_text
-from duly.store import rows
-from duly.store.database import Ask, Operation, Row, Start, Value
-from duly.store.ids import Ids
+from duly.store import audit, rows
+from duly.store.database import Ask, Operation, Row, Value, alone
+from duly.store.transactions import Transactions
+from duly.store.verbs import Noun, reading, reads, verb
 
-T = TypeVar("T")
-
+PAGE = 1_000  # entries of the audit log that are verified at once
+NOBODY = Actor("", "program")
 # Resolution of a token's last use: with a finer one, every request would be a write.
 COARSE = timedelta(minutes=1)
-LAST = 2**63 - 1
 
 
-class Use(NamedTuple):
-    """A valid token, and whether its time of last use is to be updated."""
+class AccessStore(Noun):
+    """Changes made here are always in the audit log, even without an actor."""
 
-    token: Token
-    is_news: bool
+    def __init__(self, db: Transactions) -> None:
+        super().__init__(db.acting(db.actor or NOBODY))
+
+    @verb("admin")
+    async def create_token(self, wanted: NewToken) -> Token:
+        """Add a token; ``WrongState`` if one of that name has not been revoked."""
+        start = self._db.numbered(
+            1, lambda numbers: _create_token(wanted, *numbers, who=self._db.who)
+        )
+        return await self._db.change(start, audit.token_created, insist=True)
+
+    @verb(None)
+    async def find_token(self, hash_of_secret: str) -> Token | None:
+        """Return the token with this hash unless it is revoked or expired at this moment.
+
+        One index lookup. The time of last use is recorded at most once a minute.
+        """
+        found = await self._db.read(lambda: alone(Ask("token_of_hash", {"hash": hash_of_secret})))
+        if not found:
+            return None
+        *row, instant = found[0]
+        token, now = _token(tuple(row)), from_us(instant)
+        if not token.is_valid(now):
+            return None
+        if token.last_used_at is None or now - token.last_used_at >= COARSE:
+            values = {"id": token.id, "coarse": rows.microseconds(COARSE)}
+            await self._db.write(lambda: alone(Ask("use_token", values)))
+        return token
+
+    @reads("admin")
+    def tokens(self, *, revoked: bool = False) -> Operation[list[Token]]:
+        """Return the tokens by name; with ``revoked``, the revoked ones too, after the others."""
+        return [_token(row) for row in (yield Ask("list_tokens", {"revoked": int(revoked)}))]
+
+    @verb("admin")
+    async def revoke_token(self, name: str) -> Token:
+        return await self._db.change(lambda: _revoke_token(name), audit.token_revoked)
+
+    @verb(None)
+    async def begin_session(self, hash_of_secret: str, *, holder: str, length: timedelta) -> None:
+        """Record that a browser signed in with the secret whose hash is ``holder``."""
+        await self._db.write(lambda: _begin_session(hash_of_secret, holder, length))
+
+    @reads(None)
+    def session_holder(self, hash_of_secret: str) -> Operation[str | None]:
+        """Return the hash of the secret that began a session, while the session lasts."""
+        found = yield Ask("session_holder", {"hash": hash_of_secret})
+        return found[0][0] if found else None
+
+    @verb(None)
+    async def end_session(self, hash_of_secret: str) -> None:
+        await self._db.write(lambda: alone(Ask("end_session", {"hash": hash_of_secret})))
+
+    @verb(None)
+    async def append_audit(self, actor: Actor, action: AuditedAction) -> AuditEntry:
+        """Add an entry for an action that changes nothing in the store, such as a sign-in."""
+        return await self._db.append_audit(actor, action)
+
+    audit: Final = reading("admin", audit.listed)
+
+    @verb("admin", changes=False, long=True)
+    async def verify_audit(self) -> int | None:
+        """Return the number of the first altered or missing entry, or None if there is none."""
+        seen = audit.ChainCheck(0, "")
+        while not seen.is_last and seen.broken is None:
+            number, previous = seen.number, seen.hash
+            seen = await self._db.read(
+                lambda: audit.look_at_chain(number, previous, PAGE)  # noqa: B023 - read at once
+            )
+        return seen.broken
+
+    @verb("operator")
+    async def acknowledge(self, matter: Matter, *, note: str = "") -> Acknowledgement:
+        """Mark a problem as known, up to its present extent; it no longer needs attention."""
+        return await self._db.change(
+            lambda: _acknowledge(matter, who=self._db.who, note=note),
+            audit.acknowledged,
+            insist=True,
+        )
+
+    @reads("viewer")
+    def acknowledged(self) -> Operation[list[Acknowledgement]]:
+        """Return the acknowledgements, the newest first."""
+        return [_acknowledgement(row) for row in (yield Ask("list_acknowledgements"))]
+
+    @verb("operator")
+    async def forget_acknowledgement(self, subject: str, kind: str) -> bool:
+        """Remove an acknowledgement; return whether there was one."""
+        values: dict[str, Value] = {"subject": subject, "kind": kind}
+        gone = await self._db.change(
+            lambda: alone(Ask("forget_acknowledgement", values)),
+            lambda _: audit.entry("needs.forget", subject, kind=kind),
+        )
+        return bool(gone)
 
 
-def create_token(wanted: NewToken, number: int, *, who: str) -> Operation[Token]:
+def _begin_session(hash_of_secret: str, holder: str, length: timedelta) -> Operation[None]:
+    yield Ask("forget_sessions")
+    values: dict[str, Value] = {
+        "hash": hash_of_secret,
+        "holder": holder,
+        "length": rows.microseconds(length),
+    }
+    yield Ask("begin_session", values)
+
+
+def _create_token(wanted: NewToken, number: int, *, who: str) -> Operation[Token]:
     """Store a token; a repeated call finds its own row."""
     [(now,)] = yield Ask("now")
     if wanted.expires_at is not None and to_us(wanted.expires_at) <= now:
@@ -68,29 +170,7 @@ def create_token(wanted: NewToken, number: int, *, who: str) -> Operation[Token]
     )
 
 
-def find_token(hash_of_secret: str) -> Operation[Use | None]:
-    found = yield Ask("token_of_hash", {"hash": hash_of_secret})
-    if not found:
-        return None
-    *row, instant = found[0]
-    token, now = _token(tuple(row)), from_us(instant)
-    if not token.is_valid(now):
-        return None
-    used = token.last_used_at
-    return Use(token, used is None or now - used >= COARSE)
-
-
-def use_token(token: Token) -> Operation[None]:
-    values = {"id": token.id, "coarse": rows.microseconds(COARSE)}
-    yield Ask("use_token", values)
-
-
-def tokens(*, revoked: bool) -> Operation[list[Token]]:
-    found = yield Ask("list_tokens", {"revoked": int(revoked)})
-    return [_token(row) for row in found]
-
-
-def revoke_token(name: str) -> Operation[Token]:
+def _revoke_token(name: str) -> Operation[Token]:
     check_text(name, "name", longest=LONGEST_NAME)
     found = yield Ask("revoke_token", {"name": name})
     if not found:
@@ -98,111 +178,7 @@ def revoke_token(name: str) -> Operation[Token]:
     return _token(found[0])
 
 
-def begin_session(hash_of_secret: str, holder: str, length: timedelta) -> Operation[None]:
-    yield Ask("forget_sessions")
-    values: dict[str, Value] = {
-        "hash": hash_of_secret,
-        "holder": holder,
-        "length": rows.microseconds(length),
-    }
-    yield Ask("begin_session", values)
-
-
-def session_holder(hash_of_secret: str) -> Operation[str | None]:
-    found = yield Ask("session_holder", {"hash": hash_of_secret})
-    return found[0][0] if found else None
-
-
-def end_session(hash_of_secret: str) -> Operation[None]:
-    yield Ask("end_session", {"hash": hash_of_secret})
-
-
-def audited(
-    start: Start[T], tell: Callable[[T], AuditedAction], *, actor: Actor, ids: Ids
-) -> Operation[T]:
-    """Run an operation and add its entry to the audit log, in one transaction."""
-    [number] = yield from ids.draw(1)
-    result = yield from start()
-    yield from append(actor, tell(result), number)
-    return result
-
-
-def append(actor: Actor, deed: AuditedAction, number: int) -> Operation[AuditEntry]:
-    """Add an audit entry, unless there is one for the same number already."""
-    [(last, previous, now)] = yield Ask("hold_audit_head")
-    entry = AuditEntry(
-        number=last + 1,
-        at=from_us(now),
-        who=actor.who,
-        how=actor.how,
-        action=deed.action,
-        subject=deed.subject,
-        details=deed.text(),
-        deed=number,
-        previous=previous,
-    )
-    values: dict[str, Value] = {
-        "number": entry.number,
-        "at": now,
-        "who": entry.who,
-        "how": entry.how,
-        "action": entry.action,
-        "subject": entry.subject,
-        "details": entry.details,
-        "deed": number,
-        "previous": previous,
-        "hash": entry.digest(),
-    }
-    if (yield Ask("add_audit", values)):
-        yield Ask("move_audit_head", {"number": entry.number, "hash": entry.digest()})
-    [found] = yield Ask("audit_of_deed", {"deed": number})
-    return _entry(found)
-
-
-def audit(
-    after: int, before: int | None, limit: int, *, who: str | None, subject: str | None
-) -> Operation[list[AuditEntry]]:
-    values: dict[str, Value] = {
-        "after": after,
-        "before": LAST if before is None else before,
-        "limit": limit,
-    }
-    if subject is not None:
-        found = yield Ask("audit_about", {**values, "subject": subject, "who": who})
-    elif who is not None:
-        found = yield Ask("audit_by", {**values, "who": who})
-    else:
-        found = yield Ask("list_audit", values)
-    return [_entry(row) for row in found]
-
-
-class ChainCheck(NamedTuple):
-    """The result of checking a stretch of the audit log's hash chain."""
-
-    number: int  # of its last entry
-    hash: str
-    broken: int | None = None  # the first entry that was altered
-    is_last: bool = False
-
-
-def look_at_chain(number: int, previous: str, limit: int) -> Operation[ChainCheck]:
-    """Check the hash chain of the entries after a number, and that it ends at the log's head."""
-    found = yield Ask("audit_chain", {"after": number, "limit": limit})
-    for row in found:
-        entry = _entry(row)
-        if not entry.follows(number, previous):
-            return ChainCheck(number, previous, broken=number + 1)
-        number, previous = entry.number, entry.hash
-    if len(found) == limit:
-        return ChainCheck(number, previous)
-    heads = yield Ask("audit_head")
-    end, hash_there = heads[0] if heads else (0, "")
-    if (end, hash_there) == (number, previous):
-        return ChainCheck(number, previous, is_last=True)
-    return ChainCheck(number, previous, broken=number if end == number else min(end, number) + 1)
-
-
-def acknowledge(matter: Matter, *, who: str, note: str) -> Operation[Acknowledgement]:
+def _acknowledge(matter: Matter, *, who: str, note: str) -> Operation[Acknowledgement]:
     check_text(note, "note")
     [(now,)] = yield Ask("now")
     if to_us(matter.until) > now:
@@ -220,45 +196,9 @@ def acknowledge(matter: Matter, *, who: str, note: str) -> Operation[Acknowledge
     return _acknowledgement(found[0])
 
 
-def acknowledged() -> Operation[list[Acknowledgement]]:
-    found = yield Ask("list_acknowledgements")
-    return [_acknowledgement(row) for row in found]
-
-
-def forget_acknowledgement(subject: str, kind: str) -> Operation[bool]:
-    values: dict[str, Value] = {"subject": subject, "kind": kind}
-    return bool((yield Ask("forget_acknowledgement", values)))
-
-
-def _token(row: Row) -> Token:
-    number, name, role, tenant, created_at, created_by, expires, revoked, used = row
-    return Token(
-        id=number,
-        name=name,
-        role=role,
-        tenant=tenant,
-        created_at=from_us(created_at),
-        created_by=created_by,
-        expires_at=rows.moment(expires),
-        revoked_at=rows.moment(revoked),
-        last_used_at=rows.moment(used),
-    )
-
-
-def _entry(row: Row) -> AuditEntry:
-    number, at, who, how, action, subject, details, deed, previous, hash_there = row
-    return AuditEntry(
-        number=number,
-        at=from_us(at),
-        who=who,
-        how=how,
-        action=action,
-        subject=subject,
-        details=details,
-        deed=deed,
-        previous=previous,
-        hash=hash_there,
-    )
+_token = reader(
+    Token, "id name role tenant created_at created_by expires_at revoked_at last_used_at"
+)
 
 
 def _acknowledgement(row: Row) -> Acknowledgement:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 from duly.errors import NotFound, ScheduleExists, WrongState
 from duly.instants import EPOCH
+from duly.model.limit import Queue
 from duly.model.payload import check_text
-from duly.model.queue import Queue
 from duly.model.schedule import Pause, StoredSchedule
-from duly.store import limits, rows, schedules, work
+from duly.store import limits, rows, schedule_changes, work
 from duly.store.database import Ask, Operation
-from duly.store.schedule_change import Editor, held, note
-from duly.store.values import LaneRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
+from duly.store.schedule_changes import lock, note
+from duly.store.transactions import Editor
+from duly.store.values import LimitRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
 
 AGAIN = "plan again"
 
@@ -31,7 +32,7 @@ class Application:
     steps: Sequence[Step]
 
     @property
-    def turned(self) -> list[Queue]:
+    def fairness_changed(self) -> list[Queue]:
         """Return the queues whose ``fair`` changes, so that their waiting jobs must be updated."""
         return [
             step.queue
@@ -42,11 +43,13 @@ class Application:
 
 
 def applied(file: str) -> Operation[str | None]:
+    """Return the text of the file that was last applied under this name."""
     found = yield Ask("applied_sheet", {"file": file})
     return found[0][0] if found else None
 
 
 def standing(names: Sequence[str]) -> Operation[StoredDefinitions]:
+    """Return the schedules of these names, and all queues and limits that were set."""
     found = rows.schedules((yield Ask("named_schedules", {"names": list(names)})))
     queues = yield from work.queues()
     rules = yield from _rules()
@@ -103,14 +106,14 @@ class _FileWriter:
             return
         if step.paused:
             wanted = Pause(since=EPOCH, by=self.editor.who, note=step.note)
-            yield from schedules.pause(step.name, wanted, self.editor)
+            yield from schedule_changes.pause(step.name, wanted, self.editor)
         else:
-            yield from schedules.resume(step.name, self.editor)
+            yield from schedule_changes.resume(step.name, self.editor)
 
     def _add(self, step: ScheduleStep) -> Operation[None]:
         plans = [step.plan] if step.plan else []
         try:
-            added = yield from schedules.add(
+            added = yield from schedule_changes.add(
                 plans, list((yield from self.editor.ids.draw(len(plans))))
             )
         except ScheduleExists:
@@ -120,16 +123,16 @@ class _FileWriter:
 
     def _change(self, step: ScheduleStep, seen: StoredSchedule) -> Operation[None]:
         try:
-            _, there, _ = yield from held(step.name, self.editor)
+            _, there, _ = yield from lock(step.name, self.editor)
         except NotFound:
             raise _changed("schedule", step.name) from None
         if _said(there) != _said(seen):
             raise _changed("schedule", step.name)
         plan = step.plan
         if plan is None:
-            yield from schedules.remove(step.name, self.editor)
+            yield from schedule_changes.remove(step.name, self.editor)
         elif rows.plan_values(plan) != rows.plan_values(there.plan):
-            yield from schedules.edit(step.name, lambda _: plan, self.editor)
+            yield from schedule_changes.edit(step.name, lambda _: plan, self.editor)
 
 
 def _said(schedule: StoredSchedule) -> tuple[object, ...]:
@@ -157,10 +160,10 @@ def _limit(step: LimitStep) -> Operation[None]:
         yield from limits.set_rule(name, concurrency, rate)
 
 
-def _rules() -> Operation[list[LaneRule]]:
-    found = yield Ask("list_lane_rules")
+def _rules() -> Operation[list[LimitRule]]:
+    found = yield Ask("list_limit_rules")
     return [
-        LaneRule(name, concurrency, rows.rate(count, period))
+        LimitRule(name, concurrency, rows.rate(count, period))
         for name, concurrency, count, period in found
     ]
 

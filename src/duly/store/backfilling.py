@@ -16,7 +16,8 @@ from duly.policy import sentences
 from duly.policy.backfill import backfilled, check_stretch, forgotten, moments_of, notes
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value
-from duly.store.schedule_change import Editor, held, note, unknown
+from duly.store.schedule_changes import lock, note, unknown
+from duly.store.transactions import Editor
 from duly.store.values import Decide
 
 
@@ -33,7 +34,7 @@ class BackfillRun:
 
 def backfill(request: BackfillRun, editor: Editor) -> Operation[Backfill]:
     check_stretch(request.since, request.until)
-    row, schedule, now = yield from held(request.name, editor)
+    row, schedule, now = yield from lock(request.name, editor)
     moments = moments_of(schedule, request.since, request.until, cursor=schedule.cursor, now=now)
     fires = yield from _queued(schedule, moments)
     others = _had(fire for fire in fires if fire.series != request.number)

@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 from duly.model.claimed import Claimed
 from duly.model.states import State
-from duly.policy.limits import LaneUsage, believable, enter, opens_at, room
+from duly.policy.limits import LimitUsage, believable, enter, free_places, opens_at
 from duly.store import limits, rows
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.settling import done_before
-from duly.store.values import CAREFUL, JobDone, ReadyShelf, Turn, Wish
+from duly.store.job_endings import done_before
+from duly.store.values import CAREFUL, ClaimRequest, FinishedAndClaimed, JobDone, ReadyShelf
 
 # How many jobs with limits or resource needs are examined to find some that may run.
 MOST_CANDIDATES = 200
@@ -35,21 +35,25 @@ MOST_STEPS = 2_000
 _TENANT, _RANK = (Claimed.__struct_fields__.index(name) for name in ("tenant", "rank"))
 
 
-def turn(done: Sequence[JobDone], wish: Wish | None) -> Operation[Turn]:
+def finish_and_claim(
+    done: Sequence[JobDone], request: ClaimRequest | None
+) -> Operation[FinishedAndClaimed]:
     """Finish the succeeded jobs, then claim new ones, one statement after the other."""
     kept = yield from finish(done)
-    jobs = (yield from claim(wish)) if wish else []
+    jobs = (yield from claim(request)) if request else []
     lost = yield from refused(done, kept)
-    return turned(done, jobs, lost)
+    return finished_and_claimed(done, jobs, lost)
 
 
-def turned(done: Sequence[JobDone], jobs: Sequence[Claimed], lost: Sequence[int]) -> Turn:
+def finished_and_claimed(
+    done: Sequence[JobDone], jobs: Sequence[Claimed], lost: Sequence[int]
+) -> FinishedAndClaimed:
     """Return the result of finish and claim: finished jobs that are not refused are kept.
 
     A kept job was written now, or by an earlier run whose answer was lost.
     """
     kept = [one.id for one in done if one.id not in lost]
-    return Turn(jobs=jobs, kept=kept, refused=lost)
+    return FinishedAndClaimed(jobs=jobs, kept=kept, refused=lost)
 
 
 def finish(done: Sequence[JobDone]) -> Operation[list[int]]:
@@ -77,21 +81,21 @@ def refused(done: Sequence[JobDone], kept: Sequence[int]) -> Operation[list[int]
     return [number for number in missing if number not in mine]
 
 
-def claim(wish: Wish) -> Operation[list[Claimed]]:
+def claim(request: ClaimRequest) -> Operation[list[Claimed]]:
     """Claim jobs from a plain queue; return nothing for a queue with limits of its own."""
-    if wish.among:
-        return (yield from _of_tasks(wish, wish.limit, held=False))
-    asked = {**_asked(wish), "floor": wish.floor}
+    if request.among:
+        return (yield from _of_tasks(request, request.limit, held=False))
+    asked = {**_asked(request), "floor": request.floor}
     return in_order((yield Ask("claim", asked)))
 
 
-def _of_tasks(wish: Wish, limit: int, *, held: bool) -> Operation[list[Claimed]]:
+def _of_tasks(request: ClaimRequest, limit: int, *, held: bool) -> Operation[list[Claimed]]:
     """Claim the first jobs of each task, where jobs for other workers' tasks wait too."""
     asked: dict[str, Value] = {
-        **_asked(wish),
+        **_asked(request),
         "limit": limit,
-        "among": list(wish.among),
-        "share": share(limit, len(wish.among)),
+        "among": list(request.among),
+        "share": share(limit, len(request.among)),
         "held": int(held),
     }
     return in_order((yield Ask("claim_of_tasks", asked)))
@@ -116,65 +120,67 @@ class TakenJobs:
     opens_in: timedelta | None = None  # when the queue's rate limit admits the next job
 
 
-def take(wish: Wish) -> Operation[TakenJobs]:
+def take(request: ClaimRequest) -> Operation[TakenJobs]:
     """Claim from any queue under all limits; also return the queues of unblocked jobs."""
-    held = yield Ask("hold_queue", {"queue": wish.queue})
+    held = yield Ask("hold_queue", {"queue": request.queue})
     if not held:
-        return (yield from _take(wish, wish.limit, fair=False))
+        return (yield from _take(request, request.limit, fair=False))
     [(paused, concurrency, count, period, arrival, fair, now)] = held
     if paused:
         return TakenJobs()
     running = 0
     if concurrency is not None:
-        [(running,)] = yield Ask("running_in_queue", {"queue": wish.queue})
-    stored = LaneUsage(concurrency, rows.rate(count, period), held=running, arrival=arrival)
-    flow = believable(stored, now)
-    places = room(flow, now)
-    taken = yield from _take(wish, min(wish.limit, places), fair=bool(fair))
-    spent = enter(flow, len(taken.jobs), now) if taken.jobs else flow
+        [(running,)] = yield Ask("running_in_queue", {"queue": request.queue})
+    stored = LimitUsage(concurrency, rows.rate(count, period), held=running, arrival=arrival)
+    usage = believable(stored, now)
+    places = free_places(usage, now)
+    taken = yield from _take(request, min(request.limit, places), fair=bool(fair))
+    spent = enter(usage, len(taken.jobs), now) if taken.jobs else usage
     if spent.arrival != arrival:
-        yield Ask("spend_queue", {"queue": wish.queue, "arrival": spent.arrival})
-    if len(taken.jobs) < places or places >= wish.limit:
+        yield Ask("spend_queue", {"queue": request.queue, "arrival": spent.arrival})
+    if len(taken.jobs) < places or places >= request.limit:
         return taken
     return replace(taken, full=True, opens_in=_opens_in(spent, now))
 
 
-def _opens_in(flow: LaneUsage, now: int) -> timedelta | None:
+def _opens_in(usage: LimitUsage, now: int) -> timedelta | None:
     """Return how long the queue stays full; None if until a running job ends."""
-    opens = None if flow.is_full else opens_at(flow)
+    opens = None if usage.is_full else opens_at(usage)
     return None if opens is None else rows.length(max(0, opens - now))
 
 
-def _take(wish: Wish, limit: int, *, fair: bool) -> Operation[TakenJobs]:
+def _take(request: ClaimRequest, limit: int, *, fair: bool) -> Operation[TakenJobs]:
     if limit <= 0:
         return TakenJobs()
     if fair:
-        return (yield from _take_fairly(wish, limit))
-    if wish.shelf == CAREFUL:
-        return (yield from _chosen(wish, limit, (yield from _kinds(wish, wish.tasks)), Turns()))
-    if wish.among:
-        return TakenJobs((yield from _of_tasks(wish, limit, held=True)))
-    asked = {**_asked(wish), "limit": limit}
+        return (yield from _take_fairly(request, limit))
+    if request.shelf == CAREFUL:
+        return (
+            yield from _chosen(request, limit, (yield from _kinds(request, request.tasks)), Turns())
+        )
+    if request.among:
+        return TakenJobs((yield from _of_tasks(request, limit, held=True)))
+    asked = {**_asked(request), "limit": limit}
     return TakenJobs(in_order((yield Ask("claim_held", asked))))
 
 
-def _take_fairly(wish: Wish, limit: int) -> Operation[TakenJobs]:
+def _take_fairly(request: ClaimRequest, limit: int) -> Operation[TakenJobs]:
     asked: dict[str, Value] = {
-        "queue": wish.queue,
-        "shelf": wish.shelf,
-        "tasks": list(wish.tasks),
+        "queue": request.queue,
+        "shelf": request.shelf,
+        "tasks": list(request.tasks),
     }
     oldest = yield Ask("oldest_of_tasks", asked)
     if not oldest:
         return TakenJobs()
     tasks = [task for task, _ in oldest]
     stragglers = not oldest[0][1]
-    if wish.shelf == CAREFUL:
-        kinds = yield from _kinds(wish, tasks)
-        turns = yield from _turns(wish, limit, kinds.fitting, stragglers=stragglers)
-        return (yield from _chosen(wish, limit, kinds, turns))
-    turns = yield from _turns(wish, limit, [(task, "") for task in tasks], stragglers=stragglers)
-    return TakenJobs((yield from _in_turn(wish, limit, tasks, turns)))
+    if request.shelf == CAREFUL:
+        kinds = yield from _kinds(request, tasks)
+        turns = yield from _turns(request, limit, kinds.fitting, stragglers=stragglers)
+        return (yield from _chosen(request, limit, kinds, turns))
+    turns = yield from _turns(request, limit, [(task, "") for task in tasks], stragglers=stragglers)
+    return TakenJobs((yield from _in_turn(request, limit, tasks, turns)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +213,9 @@ class Turns:
         return [row for around in rounds for row in around if row is not None]
 
 
-def _turns(wish: Wish, limit: int, kinds: Sequence[Row], *, stragglers: bool) -> Operation[Turns]:
+def _turns(
+    request: ClaimRequest, limit: int, kinds: Sequence[Row], *, stragglers: bool
+) -> Operation[Turns]:
     """Return tenants with jobs of these kinds, starting after the one that was served last.
 
     The tenant without a name comes last. So ``after=""`` means both that no tenant was served yet
@@ -217,51 +225,58 @@ def _turns(wish: Wish, limit: int, kinds: Sequence[Row], *, stragglers: bool) ->
         return Turns(stragglers=stragglers)
     places = min(limit, max(1, MOST_STEPS // len(kinds)))
     asked: dict[str, Value] = {
-        "queue": wish.queue,
-        "shelf": wish.shelf,
+        "queue": request.queue,
+        "shelf": request.shelf,
         "kinds": _packed(kinds),
         "limit": places + 1,
     }
-    found = yield Ask("waiting_tenants", {**asked, "start": wish.after})
-    tenants = [tenant for (tenant,) in found if tenant != wish.after]
+    found = yield Ask("waiting_tenants", {**asked, "start": request.after})
+    tenants = [tenant for (tenant,) in found if tenant != request.after]
     if len(tenants) < places:
         again = yield Ask("waiting_tenants", {**asked, "start": ""})
         tenants += [name for (name,) in again if name not in tenants]
     return Turns(tenants[:places], kinds, stragglers)
 
 
-def _in_turn(wish: Wish, limit: int, tasks: list[str], turns: Turns) -> Operation[list[Claimed]]:
+def _in_turn(
+    request: ClaimRequest, limit: int, tasks: list[str], turns: Turns
+) -> Operation[list[Claimed]]:
     """Claim one or several jobs of each tenant; the last job is of the tenant served last."""
     jobs: list[Claimed] = []
     if turns.stragglers or not turns.tenants:
-        first = replace(wish, among=tasks)
+        first = replace(request, among=tasks)
         jobs = yield from _of_tasks(first, 1 if turns.tenants else limit, held=True)
     left = limit - len(jobs)
     if turns.tenants and left:
         served = replace(turns, tenants=turns.tenants[:left])
-        asked = {"worker": wish.worker, **served.asked(wish.queue, wish.shelf, left)}
+        asked = {"worker": request.worker, **served.asked(request.queue, request.shelf, left)}
         found = yield Ask("claim_of_tenants", asked)
         jobs += map(rows.claimed, turns.in_order(found, _TENANT, _RANK))
     return jobs
 
 
-def _chosen(wish: Wish, limit: int, kinds: "Kinds", turns: Turns) -> Operation[TakenJobs]:
+def _chosen(
+    request: ClaimRequest, limit: int, kinds: "Kinds", turns: Turns
+) -> Operation[TakenJobs]:
     """Claim the first jobs with limits or resource needs that this worker may run now."""
     if turns.tenants and not turns.stragglers:
-        asked = turns.asked(wish.queue, wish.shelf, MOST_CANDIDATES)
+        asked = turns.asked(request.queue, request.shelf, MOST_CANDIDATES)
         found = turns.in_order((yield Ask("candidates_of_tenants", asked)), 4, 1)
     else:
-        found = yield from _of_kinds("candidates", wish, kinds.fitting, MOST_CANDIDATES)
+        found = yield from _of_kinds("candidates", request, kinds.fitting, MOST_CANDIDATES)
     passed: list[Row] = []
     if len(found) < MOST_CANDIDATES:
-        passed = yield from _of_kinds("passed_limits", wish, kinds.passed, MOST_PASSED)
-    admitted = yield from limits.admit(found, wish, limit, passed=passed)
+        passed = yield from _of_kinds("passed_limits", request, kinds.passed, MOST_PASSED)
+    admitted = yield from limits.admit(found, request, limit, passed=passed)
     freed = admitted.freed
     if len(found) == MOST_CANDIDATES and admitted.parked == len(found):
-        freed = [*freed, wish.queue]  # there may be more behind the jobs that wait at a limit now
+        freed = [
+            *freed,
+            request.queue,
+        ]  # there may be more behind the jobs that wait at a limit now
     if not admitted.ids:
         return TakenJobs([], freed, admitted.opens)
-    claimed = yield Ask("claim_chosen", {"worker": wish.worker, "ids": admitted.ids})
+    claimed = yield Ask("claim_chosen", {"worker": request.worker, "ids": admitted.ids})
     missed = set(admitted.ids) - {row[0] for row in claimed}
     if missed:  # the lease has ended, and they stay ready; other jobs may wait for their places
         unused = {number: text for number, _, text, *_ in found if number in missed and text}
@@ -278,22 +293,24 @@ class Kinds(NamedTuple):
     passed: list[Row]  # kinds with limits whose needs do not fit on this worker
 
 
-def _kinds(wish: Wish, tasks: Sequence[str]) -> Operation[Kinds]:
-    found = yield Ask("kinds", {"queue": wish.queue, "tasks": list(tasks)})
+def _kinds(request: ClaimRequest, tasks: Sequence[str]) -> Operation[Kinds]:
+    found = yield Ask("kinds", {"queue": request.queue, "tasks": list(tasks)})
     kinds = Kinds([], [])
     for task, kind in found:
         needs = json.loads(kind.removeprefix("+") or "{}")
-        if all(amount <= wish.free.get(name, 0) for name, amount in needs.items()):
+        if all(amount <= request.free.get(name, 0) for name, amount in needs.items()):
             kinds.fitting.append((task, kind))
         elif kind.startswith("+"):
             kinds.passed.append((task, kind))
     return kinds
 
 
-def _of_kinds(statement: str, wish: Wish, kinds: Sequence[Row], limit: int) -> Operation[list[Row]]:
+def _of_kinds(
+    statement: str, request: ClaimRequest, kinds: Sequence[Row], limit: int
+) -> Operation[list[Row]]:
     if not kinds:
         return []
-    asked: dict[str, Value] = {"queue": wish.queue, "kinds": _packed(kinds), "limit": limit}
+    asked: dict[str, Value] = {"queue": request.queue, "kinds": _packed(kinds), "limit": limit}
     return (yield Ask(statement, {**asked, "share": share(limit, len(kinds))}))
 
 
@@ -301,13 +318,13 @@ def _packed(kinds: Iterable[Row]) -> str:
     return rows.packed({"task": task, "kind": kind} for task, kind in kinds)
 
 
-def _asked(wish: Wish) -> dict[str, Value]:
+def _asked(request: ClaimRequest) -> dict[str, Value]:
     return {
-        "worker": wish.worker,
-        "queue": wish.queue,
-        "tasks": list(wish.tasks),
-        "shelf": wish.shelf,
-        "limit": wish.limit,
+        "worker": request.worker,
+        "queue": request.queue,
+        "tasks": list(request.tasks),
+        "shelf": request.shelf,
+        "limit": request.limit,
     }
 
 

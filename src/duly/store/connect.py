@@ -34,34 +34,23 @@ def connect(
     writes: bool = True,
     features: bool = True,
     deadline: timedelta | None = None,
+    watches: bool = True,
 ) -> SqlStore:
-    """Return a store that is not open yet. ``clock`` is for tests; default: the store's clock."""
-    return SqlStore(
-        database(
-            url, clock=clock, create=create, writes=writes, features=features, deadline=deadline
-        )
-    )
+    """Return a store that is not open yet. ``deadline`` replaces the default timeout of a call.
 
-
-def database(
-    url: str,
-    *,
-    clock: Callable[[], datetime] | None = None,
-    create: bool = True,
-    writes: bool = True,
-    features: bool = True,
-    deadline: timedelta | None = None,
-) -> Database:
-    """Return the database of a URL. ``deadline`` replaces the default timeout of a call."""
+    ``clock`` is for tests; by default, it is the store's own.
+    """
     if url.startswith(_POSTGRES):
-        return _postgres(url, clock, features=features, deadline=deadline)
-    return SqliteDatabase(
+        return SqlStore(_postgres(url, clock, features=features, deadline=deadline))
+    file = SqliteDatabase(
         _path(url),
         clock=clock or now,
         create=create,
         writes=writes,
+        watches=watches,
         deadline=deadline or SQLITE_DEADLINE,
     )
+    return SqlStore(file)
 
 
 def is_postgres(url: str) -> bool:

@@ -6,7 +6,7 @@ between two statements:
 
 * ``sqlite`` runs it in the writer thread, with others, inside one commit;
 * ``postgres`` runs it on an asynchronous connection;
-* ``foreign`` runs it on the caller's own connection, inside the caller's transaction;
+* ``caller_connection`` runs it on the caller's own connection, inside the caller's transaction;
 * the simulator runs it with a crash, a pause or a lost answer between any two statements;
 * the interleaving tests run two or three of them against each other, in every order.
 
@@ -72,7 +72,7 @@ class Dialect:
     skip_locked: bool = True  # else due schedules are read without a lock, and compared when set
     partitions: bool = True  # else old rows are deleted, not dropped by the day
     notify: bool = True  # else changes made by other processes are found by polling
-    turns: bool = True  # else jobs are finished and claimed by several statements
+    finishes_and_claims: bool = True  # else jobs are finished and claimed by several statements
     session: bool = True  # else no setting and no prepared statement outlives a transaction
 
     def without_features(self) -> "Dialect":
@@ -81,7 +81,7 @@ class Dialect:
             skip_locked=False,
             partitions=False,
             notify=False,
-            turns=False,
+            finishes_and_claims=False,
             session=False,
         )
 
@@ -96,7 +96,7 @@ class Migration(NamedTuple):
 
 
 class Database(Protocol):
-    """Runs operations. Every call has a deadline; what fails raises ``StoreUnavailable``.
+    """Runs operations. Every call has a deadline; a failed one raises ``StoreUnavailable``.
 
     ``OutcomeUnknown`` says that the commit may have happened. Any other error means that nothing
     was written, and an error raised by the operation itself comes out as it is.
@@ -122,6 +122,11 @@ class Database(Protocol):
 
     def listen(self, listener: "Callable[[str], None]", /) -> None:
         """Call ``listener`` with each topic, on the event loop, when another process nudges."""
+        ...
+
+    @property
+    def is_listening(self) -> bool:
+        """Return whether the nudges of other processes arrive."""
         ...
 
     async def applied(self) -> list[int]:

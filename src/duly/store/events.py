@@ -1,4 +1,4 @@
-"""Operations on events: they are stored, processed once, and start jobs.
+"""Events: they are stored, processed once, and start jobs.
 
     look      read unprocessed events in the order of arrival; the reactor holds a lock for this,
               so there is one order and not several
@@ -14,22 +14,253 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Final
 
-from duly.errors import InvalidValue, NotFound
+from duly.errors import Busy, InvalidValue, NotFound
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
+from duly.model.columns import read_rows
 from duly.model.event import Emitted, StoredEvent, check_pattern
 from duly.model.fire import StoredFire
 from duly.model.payload import check_text
 from duly.model.schedule import StoredSchedule
 from duly.policy.reaction import is_meant, reaction
-from duly.store import rows
-from duly.store.database import Ask, Operation, Value
+from duly.store import audit, replaying, rows
+from duly.store.database import Ask, Operation, Start, Value
+from duly.store.enqueueing import Once, done_once
 from duly.store.ids import Ids, KeptIds
 from duly.store.reactions import carry_out
-from duly.store.rows import BEGINNING, EventCursor, ScheduleColumns, read, span
-from duly.store.values import Reacted, StoredEventPage, Trust
+from duly.store.replaying import ReplayBatch, ReplayRequest, ReplayResult
+from duly.store.rows import BEGINNING, EventCursor, ScheduleColumns, place_of, span
+from duly.store.transactions import ready_in
+from duly.store.values import EVENTS, JOBS, Trust
+from duly.store.verbs import Noun, reading, verb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEventPage:
+    """Matching events, the newest first, and the cursor to continue with."""
+
+    events: Sequence[StoredEvent]
+    after: str | None = None  # what the next page is asked for with; None: there is none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reacted:
+    """The result of one pass over new events."""
+
+    events: int = 0  # that were looked at
+    jobs: int = 0  # that were made, or moved
+    skipped: int = 0  # reactions that were due and came to no job
+    withdrawn: int = 0  # jobs that were cancelled by an event
+    queues: Sequence[str] = ()  # where jobs can be claimed now
+    later: int = 0  # jobs that are to wait for their moment
+    more: bool = False  # other events have not been processed
+    distrusted: bool = False  # there were events, and the clock was not trusted
+
+
+# Each is waited for a twentieth of a second: a look around takes five at most.
+MOST_BUSY: Final = 100
 
 _PLACE = re.compile(r"(\d{1,18})\.(\d{1,18})", re.ASCII)
+
+
+def get(number: int) -> Operation[StoredEvent]:
+    found = yield from find([number])
+    if not found:
+        raise NotFound(f"there is no event {number}; it may have been deleted")
+    return found[0]
+
+
+def find(numbers: Sequence[int]) -> Operation[list[StoredEvent]]:
+    """Return the events with these numbers that are still kept."""
+    return read_rows(StoredEvent, (yield Ask("get_events", {"ids": list(numbers)})))
+
+
+def page(
+    *,
+    pattern: str = "*",
+    key: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    tenant: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> Operation[StoredEventPage]:
+    """Return events, the newest first; ``after`` is the cursor of the previous page."""
+    check_pattern(pattern)
+    if key is not None:
+        check_text(key, "key")
+    if tenant is not None:
+        check_text(tenant, "tenant")
+    if limit < 1:
+        raise InvalidValue(f"limit={limit}: how many events, from 1")
+    at, number = _read_place(after)
+    asked: dict[str, Value] = {
+        **span(pattern),
+        "key": key,
+        "tenant": tenant,
+        "since": to_us(since) if since else FIRST_US,
+        "until": to_us(until) if until else LAST_US,
+        "at": at,
+        "id": number,
+        "limit": limit + 1,
+    }
+    found = read_rows(StoredEvent, (yield Ask("page_events", asked)))
+    events = found[:limit]
+    last = f"{to_us(events[-1].at)}.{events[-1].id}" if len(found) > limit else None
+    return StoredEventPage(events=events, after=last)
+
+
+def _read_place(text: object) -> tuple[int, int]:
+    if text is None:
+        return LAST_US, 0
+    found = _PLACE.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise InvalidValue(
+            f"after={text!r}: not a cursor of events; pass the `after` of the previous page, or "
+            "nothing for the first page"
+        )
+    return int(found[1]), int(found[2])
+
+
+def reactions(numbers: Sequence[int]) -> Operation[list[tuple[str, StoredFire]]]:
+    """Return how schedules reacted to events: pairs of a schedule's name and its ledger row.
+
+    In the order of names; the ``series`` of a row is the number of the event.
+    """
+    found = yield Ask("reactions_to", {"ids": list(numbers)})
+    return sorted(((name, rows.fire(tuple(fire))) for name, *fire in found), key=lambda one: one[0])
+
+
+@dataclass(slots=True)
+class Look:
+    """A batch of events: its size, its cursor, and how far the run got if it was blocked.
+
+    A brief run does not wait for keys that other transactions hold.
+    """
+
+    limit: int
+    after: EventCursor = BEGINNING
+    brief: bool = False
+    trust: Trust | None = None
+    holds_schedules: bool = False
+
+
+class EventStore(Noun):
+    @verb("operator")
+    async def emit(self, events: Sequence[Emitted]) -> list[int]:
+        """Store events, all or none; return their numbers in the given order."""
+        if not events:
+            return []
+        numbers = await self._db.insist(self._audited(events))
+        self._db.nudge(EVENTS)
+        return numbers
+
+    @verb("operator")
+    async def emit_once(self, events: Sequence[Emitted], *, key: str, mark: str) -> list[int]:
+        """Store events under an idempotency key, like ``JobStore.enqueue_once``."""
+        once = Once(self._db.who, check_text(key, "key"), check_text(mark, "mark"))
+        start = self._audited(events)
+        found = await self._db.insist(lambda: done_once(once, start))
+        self._db.nudge(EVENTS)
+        return found
+
+    get: Final = reading("viewer", get)
+    find: Final = reading("viewer", find)
+    page: Final = reading("viewer", page)
+    reactions: Final = reading("viewer", reactions)
+
+    @verb(None)
+    async def react(self, *, limit: int, trust: Trust | None = None) -> Reacted:
+        """Process new events: start the jobs of the schedules that react to them."""
+        if not await self._db.write_one(Ask("any_unseen")):
+            return Reacted()
+        try:
+            done = await self._look(Look(limit=limit, trust=trust))
+        except Busy:
+            done = await self._look_around(limit, trust)
+            if not done.events:
+                raise
+        self._tell(done)
+        return done
+
+    @verb("operator", long=True)
+    async def replay(
+        self,
+        schedule: str,
+        *,
+        since: datetime,
+        until: datetime,
+        pattern: str | None = None,
+        dry_run: bool = False,
+    ) -> ReplayResult:
+        """Let a schedule react to the past events that it has not reacted to.
+
+        It takes several transactions; each that is committed stays.
+        """
+        request = ReplayRequest(name=schedule, since=since, until=until, pattern=pattern)
+        foreseen = await self._db.read(lambda: replaying.foresee(request))
+        if dry_run:
+            return ReplayResult(
+                schedule=schedule, events=foreseen.events, skipped=foreseen.skipped, dry_run=True
+            )
+        await self._db.announce(
+            audit.entry(
+                "events.replay", audit.schedule(schedule), start=since, end=until, pattern=pattern
+            )
+        )
+        return await self._replayed(request)
+
+    async def _replayed(self, request: ReplayRequest) -> ReplayResult:
+        count, skipped, jobs = 0, 0, list[int]()
+        place: EventCursor | None = request.beginning
+        while place is not None:
+            done = await self._replay(request, place)
+            self._tell(done)
+            count, skipped = count + done.events, skipped + done.skipped
+            jobs += done.jobs
+            place = done.after
+        return ReplayResult(
+            schedule=request.name, events=count, jobs=tuple(dict.fromkeys(jobs)), skipped=skipped
+        )
+
+    async def _replay(self, request: ReplayRequest, place: EventCursor) -> ReplayBatch:
+        return await self._db.insist(lambda: replaying.replay(request, place, self._db.editor()))
+
+    async def _look(self, look: Look) -> Reacted:
+        return await self._db.write(lambda: react(look, ids=self._db.attempt()))
+
+    async def _look_around(self, limit: int, trust: Trust | None) -> Reacted:
+        """Process one event at a time, skipping events whose schedules are locked by others."""
+        found: list[Reacted] = []
+        held, busy, place = set[str](), 0, BEGINNING
+        while True:
+            events = await self._db.read(partial(unseen, limit, place))
+            for event in events:
+                if event.name in held:
+                    continue
+                if len(found) == limit or busy == MOST_BUSY:
+                    return _together(found, limit)
+                before = EventCursor(to_us(event.at), event.id - 1)
+                look = Look(limit=1, after=before, brief=True, trust=trust)
+                try:
+                    found.append(await self._look(look))
+                except Busy:
+                    busy += 1
+                    if not look.holds_schedules:
+                        held.add(event.name)
+            if len(events) < limit:
+                return _together(found, limit)
+            place = place_of(events[-1])
+
+    def _audited(self, events: Sequence[Emitted]) -> Start[list[int]]:
+        kept = self._db.kept()
+        return self._db.audited(lambda: emitted(events, ids=kept), lambda _: audit.emitted(events))
+
+    def _tell(self, done: Reacted | ReplayBatch) -> None:
+        later = [JOBS] if done.later else []
+        self._db.nudge(*ready_in(done.queues), *later)
 
 
 def emit(events: Sequence[Emitted], numbers: Sequence[int]) -> Ask:
@@ -52,20 +283,6 @@ def emitted(events: Sequence[Emitted], *, ids: KeptIds) -> Operation[list[int]]:
     numbers = list((yield from ids.draw(len(events))))
     ids.all_new((yield emit(events, numbers)), len(events))
     return numbers
-
-
-@dataclass(slots=True)
-class Look:
-    """A batch of events: its size, its cursor, and how far the run got if it was blocked.
-
-    A brief run does not wait for keys that other transactions hold.
-    """
-
-    limit: int
-    after: EventCursor = BEGINNING
-    brief: bool = False
-    trust: Trust | None = None
-    holds_schedules: bool = False
 
 
 def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
@@ -106,7 +323,7 @@ def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
 def unseen(limit: int, after: EventCursor) -> Operation[list[StoredEvent]]:
     """Return unprocessed events in the order of arrival."""
     asked = {"limit": limit, "at": after.at, "id": after.id}
-    return read((yield Ask("unseen_events", asked)))
+    return read_rows(StoredEvent, (yield Ask("unseen_events", asked)))
 
 
 def _concerned(events: Sequence[StoredEvent]) -> Operation[list[StoredSchedule]]:
@@ -130,67 +347,13 @@ def _readable(found: Iterable[ScheduleColumns]) -> list[StoredSchedule]:
     return schedules
 
 
-def get(number: int) -> Operation[StoredEvent]:
-    found = yield from find([number])
-    if not found:
-        raise NotFound(f"there is no event {number}; it may have been deleted")
-    return found[0]
-
-
-def find(numbers: Sequence[int]) -> Operation[list[StoredEvent]]:
-    return read((yield Ask("get_events", {"ids": list(numbers)})))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventSearch:
-    pattern: str
-    key: str | None
-    since: datetime | None
-    until: datetime | None
-    tenant: str | None
-    after: str | None
-    limit: int
-
-    def __post_init__(self) -> None:
-        check_pattern(self.pattern)
-        if self.key is not None:
-            check_text(self.key, "key")
-        if self.tenant is not None:
-            check_text(self.tenant, "tenant")
-        if self.limit < 1:
-            raise InvalidValue(f"limit={self.limit}: how many events, from 1")
-
-
-def page(search: EventSearch) -> Operation[StoredEventPage]:
-    at, number = _read_place(search.after)
-    asked: dict[str, Value] = {
-        **span(search.pattern),
-        "key": search.key,
-        "tenant": search.tenant,
-        "since": to_us(search.since) if search.since else FIRST_US,
-        "until": to_us(search.until) if search.until else LAST_US,
-        "at": at,
-        "id": number,
-        "limit": search.limit + 1,
-    }
-    found = read((yield Ask("page_events", asked)))
-    events = found[: search.limit]
-    last = f"{to_us(events[-1].at)}.{events[-1].id}" if len(found) > search.limit else None
-    return StoredEventPage(events=events, after=last)
-
-
-def reactions(numbers: Sequence[int]) -> Operation[list[tuple[str, StoredFire]]]:
-    found = yield Ask("reactions_to", {"ids": list(numbers)})
-    return sorted(((name, rows.fire(tuple(fire))) for name, *fire in found), key=lambda one: one[0])
-
-
-def _read_place(text: object) -> tuple[int, int]:
-    if text is None:
-        return LAST_US, 0
-    found = _PLACE.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
-        raise InvalidValue(
-            f"after={text!r}: not a cursor of events; pass the `after` of the previous page, or "
-            "nothing for the first page"
-        )
-    return int(found[1]), int(found[2])
+def _together(found: Sequence[Reacted], limit: int) -> Reacted:
+    return Reacted(
+        events=sum(one.events for one in found),
+        jobs=sum(one.jobs for one in found),
+        skipped=sum(one.skipped for one in found),
+        withdrawn=sum(one.withdrawn for one in found),
+        queues=[queue for one in found for queue in one.queues],
+        later=sum(one.later for one in found),
+        more=len(found) == limit,
+    )

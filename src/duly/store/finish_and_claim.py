@@ -12,41 +12,43 @@ from duly.model.claimed import Claimed
 from duly.store import claims
 from duly.store.database import Ask
 from duly.store.transactions import Transactions
-from duly.store.values import JobDone, Turn, Wish
+from duly.store.values import ClaimRequest, FinishedAndClaimed, JobDone
 
 _NUMBERS = msgspec.json.Decoder(list[int])
 _JOBS = msgspec.json.Decoder(list[Claimed])
 
 # To finish jobs without a claim: one round trip, and by separate statements four.
-NO_CLAIM = Wish(worker=0, queue="", tasks=(), limit=0)
+NO_CLAIM = ClaimRequest(worker=0, queue="", tasks=(), limit=0)
 
 
-async def turn(room: Transactions, done: Sequence[JobDone], wish: Wish) -> Turn:
-    [(finished, taken)] = await room.write_one(ask(done, wish))
+async def run(
+    db: Transactions, done: Sequence[JobDone], request: ClaimRequest
+) -> FinishedAndClaimed:
+    [(finished, taken)] = await db.write_one(ask(done, request))
     kept = _NUMBERS.decode(finished) if finished else []
     jobs = _JOBS.decode(taken) if taken else []
     refused: Sequence[int] = ()
     if len(kept) < len(done):
-        refused = await room.read(lambda: claims.refused(done, kept))
-    return claims.turned(done, jobs, refused)
+        refused = await db.read(lambda: claims.refused(done, kept))
+    return claims.finished_and_claimed(done, jobs, refused)
 
 
-def ask(done: Sequence[JobDone], wish: Wish) -> Ask:
+def ask(done: Sequence[JobDone], request: ClaimRequest) -> Ask:
     spoken = any(one.result is not None for one in done)
     return Ask(
-        "turn",
+        "finish_and_claim",
         {
             "ids": _array(one.id for one in done),
             "fences": _array(one.fence for one in done),
             # Shorter than the others, they count as if they went on with nulls.
             "results": [one.result for one in done] if spoken else "{}",
             "keeps": [one.keep for one in done] if spoken else "{}",
-            "worker": wish.worker,
-            "queue": wish.queue,
-            "tasks": list(wish.tasks),
-            "shelf": wish.shelf,
-            "floor": wish.floor,
-            "limit": wish.limit,
+            "worker": request.worker,
+            "queue": request.queue,
+            "tasks": list(request.tasks),
+            "shelf": request.shelf,
+            "floor": request.floor,
+            "limit": request.limit,
         },
     )
 

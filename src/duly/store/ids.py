@@ -78,7 +78,7 @@ class Ids:
         self._lock = Lock()  # operations draw in the writer's thread, the loop adds in its own
 
     @classmethod
-    def held(cls) -> "Ids":
+    def with_holder(cls) -> "Ids":
         """Return a new, empty reservation."""
         return cls(secrets.token_hex(12))
 
@@ -169,7 +169,7 @@ class KeptIds(Ids):
         self._pool = pool
         self._from: Ids | None = None
         self._numbers: list[int] = []
-        self.again = False  # rows may have been written under these numbers before
+        self.again: bool = False  # rows may have been written under these numbers before
 
     @classmethod
     def again_from(cls, pool: Ids, numbers: list[int], following: Callable[[], Ids]) -> "KeptIds":

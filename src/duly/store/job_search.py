@@ -1,4 +1,4 @@
-"""Search jobs by a filter, in all tables of jobs.
+"""Read jobs: one, a list, or those that match a filter, in all tables of jobs.
 
 Live, ended and failed jobs are in three tables. Each table that can have matches is queried once,
 and the results are merged: live jobs by id, then ended jobs by their end, the newest first.
@@ -11,21 +11,48 @@ page continues from there.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from duly.errors import InvalidValue
+from duly.errors import InvalidValue, NotFound
 from duly.instants import from_us, to_us
-from duly.model.filter_language import Name, Pattern
-from duly.model.job import StoredJob
-from duly.model.job_filter import Filter
+from duly.model.columns import read_rows
+from duly.model.job import Attempt, StoredJob
+from duly.model.job_filter import Filter, Name, Pattern
 from duly.model.states import ENDED, LIVE, State
 from duly.store import rows
 from duly.store.database import Ask, Operation
 from duly.store.retrying import RetryCursor
-from duly.store.schedule_change import unknown
-from duly.store.values import LONGEST_TAIL, Failure, Page
+from duly.store.schedule_changes import unknown
+
+LONGEST_TAIL = 400  # characters of an error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Matching jobs, and the cursor to continue with.
+
+    A page ends when it is full or has examined enough rows: it may be short or empty without being
+    the last.
+    """
+
+    jobs: Sequence[StoredJob]
+    after: str | None = None  # what the next page is asked for with; None: there is none
+    searched_to: datetime | None = None  # what ended since then was looked at, if not everything
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A failed job, with the facts that group similar failures."""
+
+    id: int
+    task: str
+    queue: str
+    ended_at: datetime
+    reason: str
+    error: str  # the end of it, no more than LONGEST_TAIL
+
 
 MOST = 10_000
 # Rows of one table for one page. Measured on PostgreSQL with a million of them: each is 10 to
@@ -33,6 +60,7 @@ MOST = 10_000
 LOOK = 20_000
 LOOK_INTO_ERRORS = 4_000  # which are long
 LOOK_AT_ONE_SCHEDULE = 5_000  # whose jobs lie far from one another
+_TRY: Final = re.compile(r"^attempt (\d+ of \d+)")
 _MICROSECOND = timedelta(microseconds=1)
 
 Values: TypeAlias = dict[str, Any]  # of statements
@@ -103,6 +131,49 @@ HISTORY_OF_SCHEDULE = Way(
 FAILED = Way("find_among_failed", "count_among_failed", "edge_of_failed")
 
 
+def get(number: int) -> Operation[StoredJob]:
+    found = yield from known(number)
+    if found is None:
+        raise NotFound(f"there is no job {number}; it may have ended and been deleted")
+    return found
+
+
+def known(number: int) -> Operation[StoredJob | None]:
+    """Return the job, or None if there is none with that id."""
+    found = yield Ask("live_job", {"id": number})
+    if not found:
+        found = yield Ask("ended_job", {"id": number})
+    return rows.job(found[0]) if found else None
+
+
+def live_jobs(*, after: int = 0, limit: int = 100) -> Operation[list[StoredJob]]:
+    """Return jobs that have not ended."""
+    found = yield Ask("list_jobs", {"after": after, "limit": limit})
+    return [rows.job(row) for row in found]
+
+
+def ended_jobs(
+    state: State, *, since: datetime | None = None, limit: int = 100
+) -> Operation[list[StoredJob]]:
+    """Return ended jobs, the newest first: the failed ones, or all others."""
+    which = "list_failed" if state is State.FAILED else "list_history"
+    start = to_us(since) if since else 0
+    found = yield Ask(which, {"since": start, "limit": limit, "state": state.value})
+    return [rows.job(row) for row in found]
+
+
+def attempts(number: int) -> Operation[list[Attempt]]:
+    """Return the attempts, numbered on across manual retries, which restart the count at 1."""
+    found = yield Ask("list_attempts", {"job_id": number})
+    counted: list[Attempt] = []
+    before = last = 0
+    for one in (rows.attempt(row) for row in found):
+        before, last = before + (last if one.number <= last else 0), one.number
+        reason = _TRY.sub(r"attempt \1 since it was retried", one.reason) if before else one.reason
+        counted.append(replace(one, number=before + one.number, reason=reason))
+    return counted
+
+
 def find(
     wanted: Filter, after: str | None, limit: int, *, look: int | None = None
 ) -> Operation[Page]:
@@ -124,8 +195,8 @@ def find(
     return _page(found, edge, limit)
 
 
-def count(wanted: Filter, at_most: int) -> Operation[int]:
-    """Count the matching jobs, up to ``at_most``."""
+def count(wanted: Filter, *, at_most: int = MOST) -> Operation[int]:
+    """Count the jobs that match; ``at_most`` means as many or more."""
     _check("at_most", at_most)
     values = yield from _values(wanted)
     counted = 0
@@ -134,6 +205,23 @@ def count(wanted: Filter, at_most: int) -> Operation[int]:
         [(more,)] = yield Ask(way.tally, {**values, "states": states, "limit": left})
         counted += more
     return counted
+
+
+def failures(wanted: Filter, *, limit: int = 2_000) -> Operation[list[Failure]]:
+    """Return the newest failures that match, among the newest failures of all."""
+    _check("limit", limit)
+    if wanted.states and State.FAILED not in wanted.states:
+        return []
+    values = yield from _values(wanted)
+    edge = yield Ask("edge_of_failed", {**values, "look": MOST})
+    since = edge[0][0] if edge else values["since"]
+    asked = {**values, "since": since, "tail": LONGEST_TAIL, "limit": limit}
+    return read_rows(Failure, (yield Ask("failures", asked)))
+
+
+def schedule_names(numbers: Sequence[int]) -> Operation[dict[int, str]]:
+    """Return the names of schedules by number; removed schedules are left out."""
+    return dict((yield Ask("schedule_names", {"ids": list(numbers)})))
 
 
 def failed_numbers(
@@ -146,26 +234,6 @@ def failed_numbers(
     walked = {"until": place.until, "behind": place.ended_at, "behind_id": place.id}
     found = yield Ask("failed_numbers", {**values, **walked, "limit": limit})
     return [number for number, _ in found], place.behind(found)
-
-
-def failures(wanted: Filter, limit: int) -> Operation[list[Failure]]:
-    """Return the newest matching failed jobs, among as many as a page examines."""
-    _check("limit", limit)
-    if wanted.states and State.FAILED not in wanted.states:
-        return []
-    values = yield from _values(wanted)
-    edge = yield Ask("edge_of_failed", {**values, "look": MOST})
-    since = edge[0][0] if edge else values["since"]
-    asked = {**values, "since": since, "tail": LONGEST_TAIL, "limit": limit}
-    return [
-        Failure(id=number, task=task, queue=queue, ended_at=from_us(at), reason=why, error=error)
-        for number, task, queue, at, why, error in (yield Ask("failures", asked))
-    ]
-
-
-def schedule_names(numbers: Sequence[int]) -> Operation[dict[int, str]]:
-    """Return the names of schedules by number; removed schedules are left out."""
-    return dict((yield Ask("schedule_names", {"ids": list(numbers)})))
 
 
 def _find_living(

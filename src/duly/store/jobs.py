@@ -1,238 +1,295 @@
-"""Operations on jobs for people and programs: enqueue, move, cancel, retry.
+"""Jobs: enqueueing, reading, searching, cancelling, retrying, removing."""
 
-A key is unique for its task among unfinished jobs. A caller that uses a key locks the key's own row
-first and reads the job afterwards, so two callers cannot both find it free. An operation that ends
-a job does not wait for its key: see ``settling``.
-"""
-
-import re
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
-from duly.errors import KeyTaken, NotFound, WrongState
-from duly.instants import to_us
-from duly.model.job import Attempt, JobRequest, StoredJob
-from duly.model.payload import check_text, decode, encode
-from duly.model.states import WAITING, State
-from duly.store import flows, rows
-from duly.store.database import Ask, Operation, Start, Value
-from duly.store.ids import CONFIRMED, Ids, all_new
+from duly.errors import NotFound, OutcomeUnknown, WrongState
+from duly.model.columns import read_rows
+from duly.model.flow import FlowInfo, FlowProgress, PartInfo, StepInfo
+from duly.model.hand_off import ReportAnswer
+from duly.model.job import JobRequest, StoredJob
+from duly.model.job_filter import Filter
+from duly.model.outcome import Raised, Succeeded
+from duly.model.payload import check_text
+from duly.model.states import ENDED, LIVE, WAITING, State
+from duly.store import audit, flows, job_search, reporting, retrying, rows
+from duly.store.database import Ask, Operation, Start
+from duly.store.enqueueing import (
+    EndedAlready,
+    Enqueueing,
+    GroupCommit,
+    Once,
+    done_once,
+    enqueue,
+    numbered_calls,
+    plainly,
+    topics_of,
+)
+from duly.store.ids import Ids, KeptIds
+from duly.store.job_endings import call_off, end, stop_flow
+from duly.store.job_search import Page
 from duly.store.ledger import stop
-from duly.store.retrying import revive
+from duly.store.retrying import BATCH
 from duly.store.rows import JobEnding
-from duly.store.settling import end, stop_flow
-
-_TRY: Final = re.compile(r"^attempt (\d+ of \d+)")
-KNOWN_FOR: Final = timedelta(days=1)  # the key of an enqueue
-MOST_NUMBERS: Final = 1024 * 1024  # bytes of the numbers that one enqueue has made
+from duly.store.transactions import Transactions, ready_in
+from duly.store.values import JOBS, READY, SCHEDULES, WORKERS
+from duly.store.verbs import Noun, reading, reads, verb
 
 
-class NumberedCall(NamedTuple):
-    """A request with the id for its job, if it gets a job of its own."""
-
-    call: JobRequest
-    number: int
-
-    def values(self, number: int | None = None) -> dict[str, Value]:
-        return rows.call_values(self.call, self.number if number is None else number, self.number)
-
-    def key(self) -> dict[str, Value]:
-        return {"task": self.call.task, "key": self.call.key, "id": self.number}
+def flow(number: int) -> Operation[FlowInfo | None]:
+    """Return the steps of a flow that was opened, or None if the job is no such flow."""
+    found = yield Ask("show_flow", {"flow": number})
+    steps = (yield Ask("show_steps", {"flow": number})) if found else []
+    columns = "id root result remaining failed opened_at ended_at"
+    flow = next(iter(read_rows(FlowInfo, found, columns)), None)
+    return flow and replace(flow, steps=tuple(read_rows(StepInfo, steps)))
 
 
-class Once(NamedTuple):
-    """An idempotency key, its user, and a fingerprint of the request."""
-
-    who: str
-    key: str
-    mark: str
-
-
-class EndedAlready(Exception):
-    """Jobs with these ids have already ended: the call is a repetition."""
-
-    def __init__(self, numbers: frozenset[int]) -> None:
-        super().__init__(numbers)
-        self.numbers = numbers
+def flow_progress(numbers: Sequence[int]) -> Operation[dict[int, FlowProgress]]:
+    """Return the progress of those jobs that are flows."""
+    if not numbers:
+        return {}
+    found = yield Ask("flows_among", {"ids": sorted(set(numbers))})
+    return {number: FlowProgress(*counts) for number, *counts in found}
 
 
-def enqueue(wanted: Sequence[NumberedCall], *, again: bool = False) -> Operation[list[int]]:
-    """Store jobs. ``again``: the answer to the first call was lost, so check whether it was done.
+class JobStore(Noun):
+    def __init__(self, db: Transactions) -> None:
+        super().__init__(db)
+        self._group_commit = GroupCommit(self._enqueue_plain)
 
-    The check comes after the insert, as a statement of its own: otherwise a job could end after
-    the check and before the insert, and be inserted twice.
-
-    The numbers were reserved in this transaction, or have been confirmed in it.
-    """
-    answers: dict[int, int] = {}
-    plain = [one for one in wanted if one.call.key is None]
-    if plain:
-        calls, numbers = zip(*plain, strict=True)
-        written = yield plainly(calls, numbers)
-        if not again:
-            all_new(written, len(plain))
-        answers |= {one.number: one.number for one in plain}
-    for batch in _distinct([one for one in wanted if one.call.key is not None]):
-        answers |= yield from _enqueue_keyed(batch, again=again)
-    if again:
-        asked = {"batch": rows.packed({"id": one.number} for one in wanted)}
-        ended = yield Ask("ended_already", asked)
-        if ended:
-            raise EndedAlready(frozenset(number for (number,) in ended))
-    return [answers[one.number] for one in wanted]
-
-
-def enqueue_once(wanted: Sequence[NumberedCall], once: Once) -> Operation[list[int]]:
-    """Store jobs with their idempotency key, or return the jobs that were stored under it."""
-    return (yield from done_once(once, lambda: enqueue(wanted)))
-
-
-def done_once(once: Once, work: Start[list[int]]) -> Operation[list[int]]:
-    """Run the work and store the ids of its jobs under the key, or return the ids stored before.
-
-    The key's row is locked first: another caller with the same key waits and finds the result.
-    """
-    values: dict[str, Value] = {
-        "who": once.who,
-        "key": once.key,
-        "mark": once.mark,
-        "day": rows.microseconds(KNOWN_FOR),
-    }
-    if not (yield Ask("take_once", values)):
-        [(mark, numbers)] = yield Ask("made_once", values)
-        if mark != once.mark:
-            raise WrongState(
-                f'idempotency key "{once.key}" was used for another request within a day: choose '
-                "another key"
-            )
-        return [int(number) for number in decode(numbers)]
-    answers = yield from work()
-    yield Ask("note_once", {**values, "jobs": encode(answers, what="jobs", longest=MOST_NUMBERS)})
-    return answers
-
-
-def plainly(
-    calls: Sequence[JobRequest],
-    numbers: Sequence[int],
-    reservation: Mapping[str, Value] = CONFIRMED,
-) -> Ask:
-    """Return the statement that inserts jobs without keys; a wider one if any has a parent.
-
-    With a ``reservation``, the statement confirms it, and makes no jobs if it is not there.
-    """
-    if any(call.parent is not None for call in calls):
-        wanted = map(NumberedCall, calls, numbers)
-        batch = rows.packed(one.values() for one in wanted)
-        return Ask("enqueue_as", {"batch": batch, **reservation})
-    return Ask("enqueue", {"batch": rows.packed_calls(calls, numbers), **reservation})
-
-
-def _distinct(keyed: Sequence[NumberedCall]) -> list[list[NumberedCall]]:
-    """Split the calls, in order, into batches in which no key occurs twice."""
-    batches: list[dict[tuple[str, str | None], NumberedCall]] = []
-    for one in keyed:
-        key = (one.call.task, one.call.key)
-        if not batches or key in batches[-1]:
-            batches.append({})
-        batches[-1][key] = one
-    return [list(batch.values()) for batch in batches]
-
-
-def _enqueue_keyed(batch: Sequence[NumberedCall], *, again: bool) -> Operation[dict[int, int]]:
-    taken = yield Ask("take_keys", {"batch": rows.packed(one.key() for one in batch)})
-    holders = {(task, key): number for task, key, number in taken}
-    theirs = {one: holders[one.call.task, one.call.key] for one in batch}
-    looked = sorted({one.number for one in batch} | set(holders.values()))
-    live = yield Ask("keyed_jobs", {"batch": rows.packed({"id": n} for n in looked)})
-    states = {number: State(state) for number, state in live}
-    answers: dict[int, int] = {}
-    if again:
-        numbers = {"batch": rows.packed({"id": one.number} for one in batch)}
-        answers |= dict((yield Ask("moved_already", numbers)))
-    moving, fresh = _sorted_out(theirs, states, answers)
-    if moving:
-        moves = rows.packed(one.values(theirs[one]) for one in moving)
-        moved = {number for (number,) in (yield Ask("move_jobs", {"batch": moves}))}
-        answers |= {one.number: theirs[one] for one in moving if theirs[one] in moved}
-        yield Ask("forget_signals_of_moved", {"batch": moves})
-        # A job that was claimed between the read and the move runs on; a new job takes its key.
-        fresh += [one for one in moving if theirs[one] not in moved]
-    if fresh:
-        yield Ask("point_keys", {"batch": rows.packed(one.key() for one in fresh)})
-        written = yield plainly([one.call for one in fresh], [one.number for one in fresh])
-        if not again:
-            all_new(written, len(fresh))
-        answers |= {one.number: one.number for one in fresh}
-    return answers
-
-
-def _sorted_out(
-    theirs: Mapping[NumberedCall, int], states: Mapping[int, State], answers: dict[int, int]
-) -> tuple[list[NumberedCall], list[NumberedCall]]:
-    """Return which calls move the job that holds their key, and which get a new job."""
-    moving: list[NumberedCall] = []
-    fresh: list[NumberedCall] = []
-    for one, holder in theirs.items():
-        state = states.get(holder)
-        if one.number in answers:
-            continue
-        if one.number in states:  # a repeated call: it was done, and its key may be another's now
-            answers[one.number] = one.number
-        elif state is None:
-            fresh.append(one)
-        elif one.call.if_exists == "error":
-            raise KeyTaken(
-                f'key "{one.call.key}" of task "{one.call.task}" is held by job {holder}, '
-                f'which is {state}; if_exists="replace" moves it, "keep" leaves it as it is'
-            )
-        elif one.call.if_exists == "keep":
-            answers[one.number] = holder
-        elif state in WAITING:
-            moving.append(one)
+    @verb("operator")
+    async def enqueue(self, calls: Sequence[JobRequest]) -> list[int]:
+        """Enqueue jobs, all or none; return their numbers in the order of the calls."""
+        if any(call.key is not None for call in calls):
+            answers = await self._enqueue(calls)
         else:
-            fresh.append(one)
-    return moving, fresh
+            answers = await self._group_commit.add(calls)
+        self._db.nudge(*topics_of(calls))
+        return answers
 
+    @verb("operator")
+    async def enqueue_once(self, calls: Sequence[JobRequest], *, key: str, mark: str) -> list[int]:
+        """Enqueue under an idempotency key of the actor; asked again, return the same numbers.
 
-def get(number: int) -> Operation[StoredJob]:
-    found = yield from known(number)
-    if found is None:
-        raise NotFound(f"there is no job {number}; it may have ended and been deleted")
-    return found
+        ``mark`` is a digest of the request: another one under the same key is ``WrongState``. A key
+        is kept for a day.
+        """
+        once = Once(self._db.who, check_text(key, "key"), check_text(mark, "mark"))
+        start = self._db.numbered(
+            len(calls),
+            lambda numbers: done_once(once, lambda: enqueue(numbered_calls(calls, numbers))),
+        )
+        answers = await self._db.insist(start)
+        self._db.nudge(*topics_of(calls))
+        return answers
 
+    async def _enqueue_plain(self, calls: Sequence[JobRequest]) -> list[int]:
+        """Enqueue with one statement outside a transaction; with several if its answer is lost.
 
-def known(number: int) -> Operation[StoredJob | None]:
-    """Return the job, or None if there is none with that id."""
-    found = yield Ask("live_job", {"id": number})
-    if not found:
-        found = yield Ask("ended_job", {"id": number})
-    return rows.job(found[0]) if found else None
+        The statement writes nothing if the database does not know that it gave out the numbers.
+        """
+        ids, numbers = await self._db.numbers(len(calls))
+        try:
+            written = await self._db.write_one(plainly(calls, numbers, ids.reservation))
+        except OutcomeUnknown as unknown:
+            return await self._enqueue(calls, self._db.kept_from(ids, numbers), unknown=unknown)
+        if len(written) == len(calls):
+            return numbers
+        self._db.drop(ids)
+        there = {number for (number,) in written}
+        missing = [one.call for one in numbered_calls(calls, numbers) if one.number not in there]
+        others = iter(await self._enqueue(missing))
+        return [number if number in there else next(others) for number in numbers]
 
+    async def _enqueue(
+        self,
+        calls: Sequence[JobRequest],
+        kept: KeptIds | None = None,
+        *,
+        unknown: OutcomeUnknown | None = None,
+    ) -> list[int]:
+        """Enqueue in a transaction; repeat it until it is known that each job was enqueued once.
 
-def listed(after: int, limit: int) -> Operation[list[StoredJob]]:
-    found = yield Ask("list_jobs", {"after": after, "limit": limit})
-    return [rows.job(row) for row in found]
+        ``kept`` are the numbers of an attempt whose outcome is ``unknown``.
+        """
+        enqueueing = Enqueueing(calls, kept or self._db.kept())
+        while True:
+            try:
+                return await self._db.insist(enqueueing.start, unknown=unknown)
+            except EndedAlready as ended:
+                enqueueing.ended |= ended.numbers
 
+    get: Final = reading("viewer", job_search.get)
+    page: Final = reading("viewer", job_search.live_jobs)
+    ended: Final = reading("viewer", job_search.ended_jobs)
+    attempts: Final = reading("viewer", job_search.attempts)
+    count: Final = reading("viewer", job_search.count)
+    failures: Final = reading("viewer", job_search.failures)
+    schedule_names: Final = reading("viewer", job_search.schedule_names)
+    flow: Final = reading("viewer", flow)
+    flow_progress: Final = reading("viewer", flow_progress)
 
-def ended(state: State, since: datetime | None, limit: int) -> Operation[list[StoredJob]]:
-    which = "list_failed" if state is State.FAILED else "list_history"
-    start = to_us(since) if since else 0
-    found = yield Ask(which, {"since": start, "limit": limit, "state": state.value})
-    return [rows.job(row) for row in found]
+    @reads("viewer")
+    def parts(
+        self, number: int, step: int, *, after: int = -1, limit: int = 100
+    ) -> Operation[list[PartInfo]]:
+        """Return the jobs of a step of a flow."""
+        asked = {"flow": number, "step": step, "after": after, "limit": limit}
+        return [PartInfo(*row) for row in (yield Ask("show_parts", asked))]
 
+    @verb("operator")
+    async def cancel(self, number: int, *, reason: str = "") -> State:
+        """Cancel a waiting job, or ask a running one to stop; return its state then."""
+        return await self._ended(
+            self._db.audited(
+                lambda: cancel(number, reason, ids=self._db.attempt()),
+                lambda _: audit.entry("jobs.cancel", f"job:{number}", reason=reason),
+            )
+        )
 
-def attempts(number: int) -> Operation[list[Attempt]]:
-    """Return the attempts, numbered on across manual retries, which restart the count at 1."""
-    found = yield Ask("list_attempts", {"job_id": number})
-    counted: list[Attempt] = []
-    before = last = 0
-    for one in (rows.attempt(row) for row in found):
-        before, last = before + (last if one.number <= last else 0), one.number
-        reason = _TRY.sub(r"attempt \1 since it was retried", one.reason) if before else one.reason
-        counted.append(replace(one, number=before + one.number, reason=reason))
-    return counted
+    async def _ended(self, start: Start[State]) -> State:
+        state = await self._db.write(start)
+        self._db.nudge(SCHEDULES, JOBS, READY, WORKERS)
+        return state
+
+    @verb("operator")
+    async def report(
+        self, number: int, outcome: Succeeded | Raised, *, message: str | None = None
+    ) -> ReportAnswer:
+        """Settle a job that was handed to another system; a repeated report changes nothing."""
+        said = type(outcome).__name__.lower()
+        answer, settled = await self._db.change(
+            lambda: reporting.report(number, outcome, message, ids=self._db.attempt()),
+            lambda _: audit.entry("jobs.report", f"job:{number}", outcome=said),
+        )
+        if settled is not None:
+            self._db.nudge(*sorted(settled.tells), *ready_in(settled.freed))
+        return answer
+
+    @verb("operator")
+    async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool:
+        return await self._db.change(
+            lambda: cancel_key(task, key, reason, ids=self._db.attempt()),
+            lambda _: audit.entry("jobs.cancel", f"task:{task}", key=key, reason=reason),
+            *(JOBS, READY, WORKERS),
+        )
+
+    @verb("operator")
+    async def retry(self, number: int) -> StoredJob:
+        """Retry a failed job."""
+        return await self._db.change(
+            lambda: retry(number, self._db.who),
+            lambda _: audit.entry("jobs.retry", f"job:{number}"),
+            READY,
+        )
+
+    @reads("viewer")
+    def find(
+        self, wanted: Filter, *, after: str | None = None, limit: int = 100
+    ) -> Operation[Page]:
+        """Return matching jobs, live ones first; ``after`` is the previous page's cursor.
+
+        Live jobs are in descending order of number, which is about the newest first; ended ones,
+        the last to end first. A page examines a bounded number of jobs: it may be short or empty
+        without being the last.
+        """
+        return job_search.find(wanted, after, limit)
+
+    @verb("operator", long=True)
+    async def retry_found(self, wanted: Filter, *, first: int | None = None) -> list[int]:
+        """Retry the failed jobs that match, the oldest failure first; return their numbers.
+
+        It takes several transactions; each that is committed stays.
+        """
+        left = retrying.checked(first)
+        place = await self._db.read(retrying.begin)
+        revived: list[int] = []
+        announced = False
+        while left > 0:
+            ask = partial(job_search.failed_numbers, wanted, place, min(left, BATCH))
+            numbers, place = await self._db.read(ask)
+            if not numbers:
+                break
+            if not announced:
+                said = audit.entry("jobs.retry", "jobs", filter=str(wanted), first=first)
+                await self._db.announce(said)
+                announced = True
+            done = await self._all_done(partial(retrying.revive, numbers, self._db.who), numbers)
+            self._db.nudge(READY)
+            revived += done
+            left -= len(done)
+        return revived
+
+    @verb("operator", long=True)
+    async def cancel_found(self, wanted: Filter, *, reason: str = "") -> list[int]:
+        """Cancel matching jobs that wait, ask running ones to stop; return their numbers."""
+        states = tuple(state for state in wanted.states or LIVE if state in LIVE)
+        cancelled: list[int] = []
+        announced = False
+        async for found in self._walk(replace(wanted, states=states)):
+            if not announced:
+                said = audit.entry("jobs.cancel", "jobs", filter=str(wanted), reason=reason)
+                await self._db.announce(said)
+                announced = True
+            done = await asyncio.gather(*(self._cancel(number, reason) for number in found))
+            cancelled += [
+                number for number, was_there in zip(found, done, strict=True) if was_there
+            ]
+        return cancelled
+
+    async def _cancel(self, number: int, reason: str) -> bool:
+        """Return whether the job was cancelled: it may have ended since it was found."""
+        try:
+            await self._ended(lambda: cancel(number, reason, ids=self._db.attempt()))
+        except (WrongState, NotFound):
+            return False
+        return True
+
+    @verb("operator")
+    async def remove(self, number: int) -> None:
+        """Delete an ended job with its attempts and logs."""
+        await self._db.change(
+            lambda: remove(number), lambda _: audit.entry("jobs.remove", f"job:{number}")
+        )
+
+    @verb("operator", long=True)
+    async def remove_found(self, wanted: Filter) -> list[int]:
+        """Delete the ended jobs that match, the last to end first; return their numbers.
+
+        It takes several transactions; each that is committed stays.
+        """
+        states = tuple(state for state in wanted.states or ENDED if state in ENDED)
+        removed: list[int] = []
+        announced = False
+        async for found in self._walk(replace(wanted, states=states)):
+            if not announced:
+                await self._db.announce(audit.entry("jobs.remove", "jobs", filter=str(wanted)))
+                announced = True
+            removed += await self._all_done(partial(forget, found), found)
+        return removed
+
+    async def _walk(self, wanted: Filter) -> AsyncIterator[list[int]]:
+        """Yield the numbers of all matching jobs in batches; nothing without a state."""
+        after: str | None = None
+        while wanted.states:
+            page = await self._db.read(partial(job_search.find, wanted, after, BATCH))
+            if page.jobs:
+                yield [job.id for job in page.jobs]
+            if page.after is None:
+                return
+            after = page.after
+
+    async def _all_done(self, start: Start[list[int]], numbers: Sequence[int]) -> list[int]:
+        """Return the jobs that an operation on these jobs has changed."""
+        try:
+            return await self._db.write(start)
+        except OutcomeUnknown as unknown:
+            await self._db.insist(start, unknown=unknown)
+            return list(numbers)  # all are done by now, and it is unknown which call did it
 
 
 def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
@@ -247,6 +304,9 @@ def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
         if waits == "steps":
             if (yield from stop_flow(number, ending, ids=ids)).ids:
                 return State.RUNNING
+        elif waits == "outcome":
+            if (yield from call_off({number: ending}, peeked, ids=ids)).ids:
+                return State.CANCELLED
         elif State(state) in WAITING:
             if (yield from end({number: ending}, peeked, ids=ids)).ids:
                 return State.CANCELLED
@@ -255,7 +315,7 @@ def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
 
 
 def _cancelled_before(number: int) -> Operation[State]:
-    job = yield from get(number)
+    job = yield from job_search.get(number)
     if job.state is not State.CANCELLED:
         raise WrongState(f"job {number} has ended: it is {job.state}")
     return job.state
@@ -280,21 +340,21 @@ def retry(number: int, who: str) -> Operation[StoredJob]:
 
     A step is retried with its flow, from the failed steps on; succeeded steps are not run again.
     """
-    job = yield from get(number)
+    job = yield from job_search.get(number)
     if job.state is not State.FAILED:
         raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
-    if not (yield from revive([number], who)) and job.step is not None:
+    if not (yield from retrying.revive([number], who)) and job.step is not None:
         raise WrongState(
             f"job {number} is a step of flow {job.parent}, and can only be retried together with "
             "it: when the flow has failed, and not while the flow runs or after it was cancelled"
         )
-    return (yield from get(number))
+    return (yield from job_search.get(number))
 
 
 def remove(number: int) -> Operation[None]:
     """Delete a job that has ended."""
     if not (yield from forget([number])):
-        job = yield from get(number)
+        job = yield from job_search.get(number)
         raise WrongState(f"job {number} is {job.state}: cancel it first")
 
 

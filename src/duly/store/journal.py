@@ -1,4 +1,4 @@
-"""Operations on the log lines and the progress of running jobs.
+"""The journal: log lines and progress of running jobs.
 
 They are written only under the fencing token of the job's claim: the lines of a worker that lost
 its lease are dropped. The jobs are locked first and their lines counted afterwards, in a statement
@@ -6,14 +6,56 @@ of its own, which sees what was committed while this transaction waited.
 """
 
 from collections.abc import MutableMapping, Sequence
+from typing import Final
 
-from duly.instants import from_us
+from duly.errors import OutcomeUnknown
+from duly.model.columns import read_rows
 from duly.model.journal import Entry, LogEntry, LogLine, ProgressEntry, ProgressNote, numbered
 from duly.store import rows
 from duly.store.database import Ask, Operation
+from duly.store.values import LOG
+from duly.store.verbs import Noun, reading, reads, verb
+
+MOST_TAILS = 10  # log lines of more jobs at once cannot be followed live
 
 # How many lines each job had, and how many bytes, when a write began.
 Begun = MutableMapping[int, tuple[int, int]]
+
+
+def note(job_id: int) -> Operation[ProgressNote | None]:
+    """Return the progress that a job reported."""
+    found = yield Ask("find_note", {"job_id": job_id})
+    return next(iter(read_rows(ProgressNote, found)), None)
+
+
+class JournalStore(Noun):
+    @verb(None)
+    async def write(self, entries: Sequence[Entry]) -> None:
+        """Write log lines and progress of jobs, each only under the fencing token of its claim.
+
+        Lines of a worker that lost its lease are dropped, and lines beyond the bound of one job.
+        """
+        if not entries:
+            return
+        spoke = await self._write(entries)
+        if len(spoke) <= MOST_TAILS:
+            self._db.nudge(*(f"{LOG}:{job_id}" for job_id in sorted(spoke)))
+
+    async def _write(self, entries: Sequence[Entry]) -> set[int]:
+        """Repeat with the same numbers until it is known that each line is stored once."""
+        begun: Begun = {}
+        try:
+            return await self._db.write(lambda: write(entries, begun))
+        except OutcomeUnknown as unknown:
+            return await self._db.insist(lambda: write(entries, begun, again=True), unknown=unknown)
+
+    @reads("viewer")
+    def logs(self, job_id: int, *, after: int = 0, limit: int = 1_000) -> Operation[list[LogLine]]:
+        """Return the log lines after the number ``after``."""
+        found = yield Ask("list_lines", {"job_id": job_id, "after": after, "limit": limit})
+        return read_rows(LogLine, found)
+
+    note: Final = reading("viewer", note)
 
 
 def write(entries: Sequence[Entry], begun: Begun, *, again: bool = False) -> Operation[set[int]]:
@@ -50,23 +92,6 @@ def _write_lines(entries: Sequence[LogEntry], begun: Begun, *, again: bool) -> O
     ]
     if chosen:
         yield Ask("keep_lines", {"rows": rows.packed(chosen)})
-
-
-def logs(job_id: int, after: int, limit: int) -> Operation[list[LogLine]]:
-    found = yield Ask("list_lines", {"job_id": job_id, "after": after, "limit": limit})
-    return [
-        LogLine(seq=seq, at=from_us(at), level=level, text=text, attempt=attempt)
-        for seq, at, level, text, attempt in found
-    ]
-
-
-def note(job_id: int) -> Operation[ProgressNote | None]:
-    found = yield Ask("find_note", {"job_id": job_id})
-    for percent, message, meta, at, attempt in found:
-        return ProgressNote(
-            percent=percent, message=message, meta=meta, at=from_us(at), attempt=attempt
-        )
-    return None
 
 
 def _line_values(seq: int, entry: LogEntry) -> dict[str, object]:

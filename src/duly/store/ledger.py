@@ -33,7 +33,37 @@ from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import Ids, all_new
 from duly.store.rows import ScheduleColumns
-from duly.store.values import Decide, FiringResult, Trust
+from duly.store.values import Decide, Trust
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringResult:
+    """The result of one pass over the due schedules."""
+
+    schedules: int = 0
+    fires: int = 0
+    jobs: int = 0
+    later: int = 0  # … of which so many are to wait for their moment
+    faults: Sequence[tuple[str, str]] = ()  # schedules that were set aside: name, reason
+    lateness: timedelta = timedelta(0)  # of the most overdue
+    rest: timedelta | None = None  # until the next is due; None: no schedule has a next moment
+    distrusted: bool = False  # some were due, and the clock was not trusted
+    settled: bool = False  # some are due still whose ledger has rows behind the cursor
+
+    def __add__(self, later: "FiringResult") -> "FiringResult":
+        """Return the combined result of two passes."""
+        return FiringResult(
+            schedules=self.schedules + later.schedules,
+            fires=self.fires + later.fires,
+            jobs=self.jobs + later.jobs,
+            later=self.later + later.later,
+            faults=[*self.faults, *later.faults],
+            lateness=max(self.lateness, later.lateness),
+            rest=later.rest,
+            distrusted=self.distrusted or later.distrusted,
+            settled=later.settled,
+        )
+
 
 # A schedule that cannot be decided is tried again as long after as it has been overdue, between:
 SOONEST_AGAIN, LATEST_AGAIN = 60_000_000, 3_600_000_000
@@ -142,7 +172,7 @@ def known(
     now: datetime | None = None,
     hold: bool = True,
 ) -> Operation[list[Facts]]:
-    """Read what decisions depend on: jobs that have not ended, and settled moments until ``now``.
+    """Read the facts of decisions: jobs that have not ended, and settled moments until ``now``.
 
     Jobs that may be given to a newer moment are held, unless nothing is going to be written. A
     portion of settled moments is read: a schedule for which nothing is left of it is left out.
@@ -242,7 +272,7 @@ def write(
             for entry, fire_id, job_id in entries
             if fire_id in recorded
         ]
-        yield from _hand_over(kept)
+        yield from _add_fired_jobs(kept)
     stopping = [number for f, _ in numbered for number in f.stopping]
     if stopping:
         yield from stop(stopping, "replaced by a newer run of its schedule")
@@ -260,7 +290,7 @@ def write_manual(
         for _, entry, fire_id, job_id in kept
     ]
     yield Ask("record_fires", {"rows": rows.packed(fires)})
-    yield from _hand_over(kept, series=series)
+    yield from _add_fired_jobs(kept, series=series)
     return [job_id for _, _, _, job_id in kept]
 
 
@@ -271,7 +301,7 @@ def stop(job_ids: Iterable[int], reason: str) -> Operation[list[int]]:
     return [number for (number,) in told]
 
 
-def _hand_over(
+def _add_fired_jobs(
     kept: Sequence[tuple[StoredSchedule, LedgerEntry, int, int]], *, series: int = CLOCK
 ) -> Operation[None]:
     made = [
@@ -281,7 +311,7 @@ def _hand_over(
         if entry.job
     ]
     if made:
-        all_new((yield Ask("hand_over", {"rows": rows.packed(made)})), len(made))
+        all_new((yield Ask("add_fired_jobs", {"rows": rows.packed(made)})), len(made))
     taken = [(s, entry, w, n) for s, entry, n, _ in kept if (w := entry.takes_over)]
     if taken:
         newer = [_taken(s, entry, waiting, number) for s, entry, waiting, number in taken]

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from duly.instants import from_us, to_us
+from duly.model.columns import read_rows
 from duly.model.event import StoredEvent
 from duly.model.fire import Cause, Outcome
 from duly.model.job import JobRequest
@@ -34,8 +35,8 @@ from duly.policy.reaction import (
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import CONFIRMED, Ids, all_new
-from duly.store.rows import JobEnding, read, span
-from duly.store.settling import end
+from duly.store.job_endings import end
+from duly.store.rows import JobEnding, span
 
 NOTHING: Final[Mapping[int, int]] = {}
 # So many unprocessed events are searched for cancellations: ten batches, so that a backlog of any
@@ -199,7 +200,7 @@ def _without_called_off(decided: Sequence[Reaction]) -> Operation[list[Reaction]
     later: dict[str, list[StoredEvent]] = {}
     for unless, first in since.items():
         asked = {**span(unless), "since": to_us(first), "ahead": AHEAD}
-        later[unless] = read((yield Ask("later_events", asked)))
+        later[unless] = read_rows(StoredEvent, (yield Ask("later_events", asked)))
     schedules = {one.schedule.id: one.schedule for one in decided}
     last = {number: _last_words(one, later) for number, one in schedules.items()}
     return [_unless_called_off(one, last[one.schedule.id]) for one in decided]

@@ -5,11 +5,13 @@ the replay or the reactor comes second. Events whose row says that nothing was d
 lacked something or the schedule was paused, are replayed too, and the row is then revised.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from duly.errors import InvalidValue, WrongState
 from duly.instants import from_us, to_us
+from duly.model.columns import read_rows
 from duly.model.event import StoredEvent, check_pattern, matches
 from duly.model.schedule import StoredSchedule
 from duly.policy.backfill import check_stretch
@@ -18,8 +20,21 @@ from duly.policy.sentences import shown_whole
 from duly.rules import On
 from duly.store.database import Ask, Operation
 from duly.store.reactions import carry_out
-from duly.store.rows import EventCursor, place_of, read, span
-from duly.store.schedule_change import Editor, get, held, note
+from duly.store.rows import EventCursor, place_of, span
+from duly.store.schedule_changes import get, lock, note
+from duly.store.transactions import Editor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """The result of replaying events to a schedule."""
+
+    schedule: str
+    events: int = 0
+    jobs: Sequence[int] = ()  # that were made, or moved
+    skipped: int = 0
+    dry_run: bool = False  # it is what would be done
+
 
 BATCH = 200
 MOST_REPLAYED = 10_000
@@ -72,7 +87,7 @@ def foresee(request: ReplayRequest) -> Operation[ReplayBatch]:
 def replay(request: ReplayRequest, after: EventCursor, editor: Editor) -> Operation[ReplayBatch]:
     """React to the next events after the cursor."""
     [(instant,)] = yield Ask("hold_reactor")
-    _, schedule, _ = yield from held(request.name, editor)
+    _, schedule, _ = yield from lock(request.name, editor)
     now = from_us(instant)
     found, again = yield from _next(schedule, request, after, limit=BATCH)
     if not found:
@@ -121,7 +136,9 @@ def _next(
         "limit": limit,
     }
     found = yield Ask("replayable_events", asked)
-    return read(row[:-1] for row in found), {row[0]: row[-1] for row in found if row[-1]}
+    return read_rows(StoredEvent, (row[:-1] for row in found)), {
+        row[0]: row[-1] for row in found if row[-1]
+    }
 
 
 def _narrower(own: str, asked: str) -> str:

@@ -15,17 +15,17 @@ import msgspec
 
 from duly.instants import from_us, to_us
 from duly.model.claimed import Claimed
+from duly.model.columns import reader
 from duly.model.event import StoredEvent
-from duly.model.fire import Cause, Outcome, StoredFire
+from duly.model.fire import StoredFire
 from duly.model.job import Attempt, JobRequest, Owner, StoredJob
-from duly.model.limit import Rate, lanes_as_json, lanes_from_json
+from duly.model.limit import Queue, Rate, limits_as_json, limits_from_json
 from duly.model.payload import Json
 from duly.model.policies import Policies
-from duly.model.queue import Queue
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import State
 from duly.model.terms import Terms
-from duly.model.worker import Host, Profile, WorkerInfo
+from duly.model.worker import Profile, WorkerInfo
 from duly.policy.redaction import hidden_json
 from duly.store.database import Row, Value
 from duly.store.values import RunTimes
@@ -113,7 +113,7 @@ class StepPosition(NamedTuple):
     part: int
 
 
-class HeldRow(NamedTuple):
+class LockedJob(NamedTuple):
     """A job that is locked, to be ended or returned to waiting."""
 
     id: int
@@ -140,8 +140,8 @@ class HeldRow(NamedTuple):
         return StepPosition(self.parent, self.step, self.part)
 
 
-def held(found: Iterable[Row]) -> list[HeldRow]:
-    return [HeldRow(*row) for row in found]
+def locked_jobs(found: Iterable[Row]) -> list[LockedJob]:
+    return [LockedJob(*row) for row in found]
 
 
 def schedules(found: Iterable[Row]) -> list[ScheduleColumns]:
@@ -257,7 +257,7 @@ def _label_values(label: Plan | JobRequest) -> dict[str, Value]:
         "tags": _tags(label.tags),
         "owner": label.owner.value,
         "version": label.version,
-        "limits": lanes_as_json(label.limits) if label.limits else None,
+        "limits": limits_as_json(label.limits) if label.limits else None,
         "needs": json.dumps(dict(label.needs), sort_keys=True) if label.needs else None,
         "terms": label.terms.as_json(),
     }
@@ -271,7 +271,7 @@ def _tags(tags: tuple[str, ...]) -> str:
 def _taking(limits: str | None, needs: str | None, terms: str | None) -> dict[str, Any]:
     """Return the limits, resource needs and terms of a job or schedule."""
     return {
-        "limits": lanes_from_json(limits) if limits else (),
+        "limits": limits_from_json(limits) if limits else (),
         "needs": json.loads(needs) if needs else {},
         "terms": Terms.from_json(terms),
     }
@@ -305,81 +305,18 @@ def pause_text(pause: Pause | None) -> str | None:
     )
 
 
-def fire(row: Row) -> StoredFire:
-    number, schedule_id, due, first, count, outcome, cause, reason, decided, job_id, series = row
-    return StoredFire(
-        id=number,
-        schedule_id=schedule_id,
-        due_at=from_us(due),
-        covers_from=from_us(first),
-        count=count,
-        outcome=Outcome(outcome),
-        cause=None if cause is None else Cause(cause),
-        reason=reason,
-        decided_at=from_us(decided),
-        job_id=job_id,
-        series=series,
-    )
-
-
-def job(row: Row) -> StoredJob:
-    return StoredJob(
-        id=row[0],
-        task=row[1],
-        args=row[2],
-        queue=row[3],
-        priority=row[4],
-        tenant=row[5],
-        submitter=row[6],
-        title=row[7],
-        tags=tuple(json.loads(row[8])),
-        owner=Owner(row[9]),
-        version=row[10],
-        key=row[11],
-        state=State(row[12]),
-        created_at=from_us(row[13]),
-        due_at=from_us(row[14]),
-        ready_at=from_us(row[15]),
-        deadline=moment(row[16]),
-        late=row[17],
-        retry=row[18],
-        attempt=row[19],
-        crashes=row[20],
-        worker=row[21],
-        fence=row[22],
-        claimed_at=moment(row[23]),
-        schedule_id=row[24],
-        fire_id=row[25],
-        reason=row[26],
-        **_taking(row[27], row[28], row[29]),
-        parent=row[30],
-        step=row[31],
-        part=row[32],
-        waits=row[33],
-        waits_for=row[34],
-        ended_at=moment(row[35]),
-        result=row[36],
-        error=row[37],
-    )
+fire: Final = reader(StoredFire)
+job: Final = reader(
+    StoredJob,
+    "id task args queue priority tenant submitter title tags owner version key state created_at "
+    "due_at ready_at deadline late retry attempt crashes worker fence claimed_at schedule_id "
+    "fire_id reason limits needs terms parent step part waits waits_for ended_at result error",
+)
+attempt: Final = reader(Attempt)
 
 
 def claimed(row: Row) -> Claimed:
     return Claimed(*row)
-
-
-def attempt(row: Row) -> Attempt:
-    job_id, number, worker, fence, started, ended, outcome, reason, error = row
-    return Attempt(
-        job_id=job_id,
-        number=number,
-        worker=worker,
-        fence=fence,
-        started_at=from_us(started),
-        ended_at=from_us(ended),
-        outcome=outcome,
-        reason=reason,
-        error=error,
-    )
 
 
 def profile_values(profile: Profile) -> dict[str, Value]:
@@ -398,31 +335,22 @@ def profile_values(profile: Profile) -> dict[str, Value]:
     }
 
 
+_PROFILE = "name queues signatures slots resources isolates host version app holder"
+_profile = reader(Profile, _PROFILE)
+
+
 def worker(row: Row) -> WorkerInfo:
-    (
-        number, name, queues, signatures, slots, resources, isolates, host, version,
-        app, holder, started, lease, beat, running, told, told_slots,
-    ) = row  # fmt: skip
+    """Return the worker of a row: its number, its profile, its lease, and its orders."""
+    number, *profile, started, lease, beat, running, order, slots = row
     return WorkerInfo(
         id=number,
-        profile=Profile(
-            name=name,
-            queues=tuple(json.loads(queues)),
-            signatures=json.loads(signatures),
-            slots=slots,
-            resources=json.loads(resources),
-            isolates=bool(isolates),
-            host=Host(**json.loads(host)),
-            version=version,
-            app=app,
-            holder=holder,
-        ),
+        profile=_profile(profile),
         started_at=from_us(started),
         lease_until=from_us(lease),
         beat_at=from_us(beat),
         running=running,
-        order=told,
-        slots_ordered=told_slots,
+        order=order,
+        slots_ordered=slots,
     )
 
 
@@ -460,19 +388,7 @@ def place_of(event: StoredEvent) -> EventCursor:
     return EventCursor(to_us(event.at), event.id)
 
 
-def read(found: Iterable[Row]) -> list[StoredEvent]:
-    return [
-        StoredEvent(
-            id=number,
-            name=name,
-            payload=Json(payload),
-            key=key,
-            at=from_us(at),
-            submitter=submitter,
-            tenant=tenant,
-        )
-        for number, name, payload, key, at, submitter, tenant in found
-    ]
+event: Final = reader(StoredEvent)
 
 
 def span(pattern: str) -> dict[str, Value]:
@@ -489,17 +405,10 @@ class JobEnding:
     crashes: int = 0
     result: str | None = None
     error: str | None = None
-    keep: int | None = None  # how long the result is kept, in microseconds
+    keep: int | None = None  # how long the result, or the failed job, is kept, in microseconds
 
 
 def run_times(found: Iterable[Row]) -> dict[int, RunTimes]:
     """Return when jobs ran, by job id."""
-    return {
-        number: RunTimes(
-            state=State(state),
-            first_at=moment(first),
-            started_at=moment(started),
-            ended_at=moment(ended),
-        )
-        for number, state, first, started, ended in found
-    }
+    make = reader(RunTimes)
+    return {number: make(times) for number, *times in found}

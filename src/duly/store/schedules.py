@@ -1,428 +1,406 @@
-"""Operations on schedules: add, edit, remove, pause, resume, skip, rewind, run by hand."""
+"""Schedules, and the ledger of their due moments."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Final, TypeVar
 
-from duly.errors import InvalidValue, ScheduleExists, WrongState
-from duly.instants import from_us, to_us
-from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
-from duly.model.policies import MOST_AT_ONCE, check_moment
-from duly.model.schedule import Pause, Plan, StoredSchedule, runs_left
-from duly.policy.firing import (
-    Firing,
-    LedgerEntry,
-    first_moment,
-    manual,
-    moment_after_end,
-    shortened,
+from duly.instants import EPOCH, FIRST_US, LAST_US, from_us, to_us
+from duly.model.fire import Backfill, Cause, StoredFire
+from duly.model.schedule import Pause, Plan, ScheduleChange, StoredSchedule
+from duly.policy.firing import Firing, decide
+from duly.rules import Spaced, zone_data_version
+from duly.store import (
+    applying,
+    audit,
+    backfilling,
+    ledger,
+    reconciling,
+    rows,
+    schedule_changes,
+    work,
 )
-from duly.policy.sentences import asked, shown_whole, skipped_moments
-from duly.rules import Budget, Spaced, zone_data_version
-from duly.store import ledger, rows
-from duly.store.database import Ask, Operation, Value
-from duly.store.ids import Ids
-from duly.store.rows import ScheduleColumns
-from duly.store.schedule_change import (
-    Editor,
-    get,
-    held,
-    note,
-    number_of,
-    record,
-    skip_until,
-    unknown,
-    values_of,
-    write_change,
-)
-from duly.store.values import Decide
+from duly.store.database import Ask, Operation, Start
+from duly.store.ledger import FiringResult
+from duly.store.reconciling import Declared, WantedSchedule
+from duly.store.values import JOBS, QUEUES, READY, SCHEDULES, Decide, RunTimes, Step, Trust
+from duly.store.verbs import Noun, reading, reads, verb
 
 
-def add(plans: Sequence[Plan], numbers: Sequence[int]) -> Operation[list[StoredSchedule]]:
-    """Add schedules; a repeated call finds its own rows and changes nothing."""
-    [(instant,)] = yield Ask("now")
-    now = from_us(instant)
-    with Budget():  # one for all of them: they are added in one transaction
-        added = [
-            StoredSchedule(
-                id=number,
-                plan=plan,
-                created_at=now,
-                cursor=now,
-                next_at=first_moment(plan, now),
-                zone_data=zone_data_version(),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRecord:
+    """Everything that is known about one schedule, read in one transaction."""
+
+    now: datetime
+    schedule: StoredSchedule
+    skipped: frozenset[datetime]  # future runs that are skipped in advance
+    fires: Sequence[StoredFire]  # the newest first
+    runs: Mapping[int, RunTimes]  # of their jobs, by number
+    declared: tuple[str, Plan] | None  # the app whose code declares it, and its plan there
+    changes: Sequence[ScheduleChange]  # the newest first
+
+
+T = TypeVar("T")
+
+
+class ScheduleStore(Noun):
+    @verb("operator")
+    async def add(self, plans: Sequence[Plan], *, paused: bool = False) -> list[StoredSchedule]:
+        """Add schedules, all or none; ``ScheduleExists`` if a name is taken."""
+        pause = Pause(since=EPOCH, by=self._db.who) if paused else None
+        start = self._db.numbered(
+            len(plans), lambda numbers: schedule_changes.add(plans, numbers, pause=pause)
+        )
+        return await self._db.change(start, lambda _: audit.added(plans), SCHEDULES, insist=True)
+
+    get: Final = reading("viewer", schedule_changes.get)
+    in_code: Final = reading("viewer", reconciling.in_code)
+    applied: Final = reading("operator", applying.applied)
+    standing: Final = reading("operator", applying.standing)
+
+    @reads("viewer")
+    def removed(self) -> Operation[list[tuple[str, str]]]:
+        """Return the schedules, with their apps, that code declares and a person removed."""
+        return reconciling.removed()
+
+    @reads("viewer")
+    def record(
+        self, name: str, *, until: datetime | None = None, limit: int = 100, changes: int = 20
+    ) -> Operation[ScheduleRecord]:
+        """Return a schedule with its last runs due before ``until`` (now), in one transaction."""
+        found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
+        if not found:
+            yield from schedule_changes.unknown(name)
+        schedule = rows.schedule(found[0])
+        [(now,)] = yield Ask("now")
+        last = now if until is None else to_us(until)
+        stretch = {"schedule_id": schedule.id, "since": FIRST_US, "until": last, "limit": limit}
+        fires = [rows.fire(row) for row in (yield Ask("list_fires", stretch))]
+        jobs = [fire.job_id for fire in fires if fire.job_id is not None]
+        skipped = yield Ask("skipped_ahead", {"ids": [schedule.id]})
+        noted = yield Ask("list_changes", {"schedule_id": schedule.id, "limit": changes})
+        return ScheduleRecord(
+            now=from_us(now),
+            schedule=schedule,
+            skipped=frozenset(from_us(moment) for _, moment in skipped),
+            fires=fires,
+            runs=rows.run_times((yield Ask("runs_of", {"ids": jobs}))) if jobs else {},
+            declared=(yield from reconciling.declared_plan(name, found[0])),
+            changes=[ScheduleChange(from_us(at), who, what) for at, who, what in noted],
+        )
+
+    @reads("viewer")
+    def page(self, *, after: str = "", limit: int = 100) -> Operation[list[StoredSchedule]]:
+        """Return schedules in name order, starting after the name ``after``."""
+        found = yield Ask("list_schedules", {"after": after, "limit": limit})
+        return [rows.schedule(row) for row in rows.schedules(found)]
+
+    @verb("operator")
+    async def edit(self, name: str, change: Callable[[Plan], Plan]) -> StoredSchedule:
+        """Change a plan. Moments due before the change are decided by the old plan."""
+        seen: list[tuple[Plan, Plan]] = []
+
+        def noted(old: Plan) -> Plan:
+            seen[:] = [(old, change(old))]
+            return seen[0][1]
+
+        return await self._db.change(
+            lambda: schedule_changes.edit(name, noted, self._db.editor()),
+            lambda _: audit.edited(name, *seen[0]),
+            SCHEDULES,
+        )
+
+    @verb("operator")
+    async def pause(
+        self,
+        name: str,
+        *,
+        until: datetime | None = None,
+        note: str = "",
+        catch_up: bool = False,
+    ) -> StoredSchedule:
+        wanted = Pause(since=EPOCH, until=until, by=self._db.who, note=note, catch_up=catch_up)
+        return await self._change(
+            "schedules.pause",
+            name,
+            lambda: schedule_changes.pause(name, wanted, self._db.editor()),
+            until=until,
+            note=note,
+            catch_up=catch_up or None,
+        )
+
+    @verb("operator")
+    async def resume(self, name: str) -> StoredSchedule:
+        return await self._change(
+            "schedules.resume", name, lambda: schedule_changes.resume(name, self._db.editor())
+        )
+
+    @verb("operator")
+    async def skip_next(self, name: str, *, count: int = 1) -> list[datetime]:
+        """Skip the next moments in advance: enter them into the ledger as skipped."""
+        schedule_changes.check_skipped(count)
+        start = self._db.numbered(
+            count, lambda numbers: schedule_changes.skip_next(name, numbers, self._db.editor())
+        )
+        return await self._db.change(
+            start,
+            lambda moments: audit.entry(
+                "schedules.skip_next", audit.schedule(name), moments=moments
+            ),
+            SCHEDULES,
+            insist=True,
+        )
+
+    @verb("operator")
+    async def unskip(self, name: str) -> list[datetime]:
+        """Take back every moment ahead that was skipped in advance; return these moments."""
+        return await self._db.change(
+            lambda: schedule_changes.unskip(name, self._db.editor()),
+            lambda moments: audit.entry("schedules.unskip", audit.schedule(name), moments=moments),
+            SCHEDULES,
+            insist=True,
+        )
+
+    @verb("admin")
+    async def rewind(self, name: str, *, to: datetime) -> StoredSchedule:
+        """Set the cursor back, after a clock ran ahead. No moment is fired twice."""
+        return await self._change(
+            "schedules.rewind",
+            name,
+            lambda: schedule_changes.rewind(name, to, self._db.editor()),
+            to=to,
+        )
+
+    @verb("operator")
+    async def run(self, name: str) -> StoredFire:
+        """Fire once, now, under the schedule's overlap policy."""
+        start = self._db.numbered(
+            1, lambda numbers: schedule_changes.run(name, numbers[0], self._db.editor())
+        )
+        return await self._db.change(
+            start,
+            lambda fire: audit.entry(
+                "schedules.run", audit.schedule(name), outcome=fire.outcome, job=fire.job_id
+            ),
+            *(SCHEDULES, READY),
+            insist=True,
+        )
+
+    @verb("operator")
+    async def backfill(
+        self,
+        name: str,
+        *,
+        since: datetime,
+        until: datetime,
+        again: bool = False,
+        dry_run: bool = False,
+    ) -> Backfill:
+        """Enqueue a job for each past moment that had none; with ``again``, for all.
+
+        From ``since`` up to ``until``, all or none. The moments are those of the present rule.
+        """
+        wanted = backfilling.BackfillRun(name=name, since=since, until=until, again=again)
+        if dry_run:
+            return await self._db.read(lambda: backfilling.foresee(wanted, decide=decide))
+        start = self._db.numbered(
+            1,
+            lambda numbers: backfilling.backfill(
+                replace(wanted, number=numbers[0]), self._db.editor()
+            ),
+        )
+        return await self._db.change(
+            start,
+            lambda done: audit.backfilled(done, again=again),
+            *(SCHEDULES, READY),
+            insist=True,
+        )
+
+    @verb("operator")
+    async def remove(self, name: str) -> None:
+        await self._change(
+            "schedules.remove", name, lambda: schedule_changes.remove(name, self._db.editor())
+        )
+
+    @reads("viewer")
+    def changes(self, name: str, *, limit: int = 100) -> Operation[list[ScheduleChange]]:
+        number = yield from schedule_changes.number_of(name)
+        found = yield Ask("list_changes", {"schedule_id": number, "limit": limit})
+        return [ScheduleChange(from_us(at), who, what) for at, who, what in found]
+
+    @verb(None)
+    async def declare(
+        self,
+        app: str,
+        mark: str,
+        wanted: Sequence[WantedSchedule],
+        *,
+        whole: bool = True,
+        was_in_force: bool = False,
+    ) -> Declared:
+        """Announce the set of schedules that an app's code declares; the newest set is written.
+
+        A set that is not ``whole`` yields to one that is, and pauses nothing. A process that has
+        held the app's declaration before (``was_in_force``) takes it back from an older set.
+        """
+        declared = await self._db.insist(
+            lambda: reconciling.declare(
+                app,
+                mark,
+                wanted,
+                whole=whole,
+                was_in_force=was_in_force,
+                decide=decide,
+                ids=self._db.attempt(),
             )
-            for plan, number in zip(plans, numbers, strict=True)
-        ]
-    wanted = list(dict.fromkeys(plan.name for plan in plans))
-    there: dict[str, ScheduleColumns] = {}
-    while len(there) < len(wanted):  # again, if a name was taken and is removed meanwhile
-        inserted = yield Ask("add_schedules", {"rows": rows.packed(map(_new, added))})
-        if len(inserted) == len(plans):
-            return added
-        found = rows.schedules((yield Ask("named_schedules", {"names": wanted})))
-        there = {row.name: row for row in found}
-    taken = [one.plan.name for one in added if there[one.plan.name].id != one.id]
-    if taken:
-        names = ", ".join(f'"{name}"' for name in taken[:5])
-        raise ScheduleExists(
-            f"{names}: exists already. A schedule is identified by its name: edit it, or choose "
-            "another name"
         )
-    return [rows.schedule(there[plan.name]) for plan in plans]
+        if declared.written:
+            self._db.nudge(SCHEDULES)
+        return declared
 
+    @verb("operator")
+    async def apply(
+        self, file: str, *, expected: str | None, record: str, steps: Sequence[Step]
+    ) -> None:
+        """Take all steps and store ``record`` as the applied text; or ``WrongState``, and nothing.
 
-def _new(schedule: StoredSchedule) -> dict[str, Value]:
-    return rows.plan_values(schedule.plan) | {
-        "id": schedule.id,
-        "created_at": to_us(schedule.created_at),
-        "next_at": rows.instant(schedule.next_at),
-        "zone_data": schedule.zone_data,
-    }
-
-
-def listed(after: str, limit: int) -> Operation[list[StoredSchedule]]:
-    found = yield Ask("list_schedules", {"after": after, "limit": limit})
-    return [rows.schedule(row) for row in rows.schedules(found)]
-
-
-def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation[StoredSchedule]:
-    row, schedule, now = yield from held(name, editor)
-    plan = change(schedule.plan)
-    if plan.name != name:
-        raise InvalidValue(
-            f'"{name}" cannot become "{plan.name}": a schedule is identified by its name'
+        ``expected`` is the text that was last applied when the steps were planned.
+        """
+        wanted = applying.Application(file, 0, expected=expected, record=record, steps=steps)
+        start = self._db.numbered(
+            1,
+            lambda numbers: applying.apply(replace(wanted, number=numbers[0]), self._db.editor()),
         )
-    runs = 0 if schedule.plan.policies.max_runs is None else schedule.runs
-    ends, goes_on = runs_left(plan, runs) == 0, schedule.runs_left != 0
-    retimed = _timing(plan) != _timing(schedule.plan) or not (ends or goes_on)
-    values = values_of(row) | _changed(row, schedule.plan, plan) | {"fault": None, "runs": runs}
-    if retimed and schedule.pause is not None and not schedule.pause.catch_up:
-        values["cursor"] = yield from skip_until(now, schedule, row, editor.ids)
-    elif schedule.fault is not None and schedule.pause is None:
-        # Nothing was decided since the cursor: the new plan decides what was due, as missed.
-        cursor = now if isinstance(plan.kept, Spaced) else schedule.cursor
-        values["next_at"] = rows.instant(first_moment(plan, cursor, runs=runs))
-    elif retimed and schedule.pause is None:
-        yield from _left_out(schedule, row, now, editor)
-        values |= {"cursor": to_us(max(now, schedule.cursor)), "awaiting": None}
-        following = first_moment(plan, max(now, schedule.cursor), runs=runs)
-        values["next_at"] = rows.instant(following)
-        if isinstance(plan.kept, Spaced) and schedule.awaiting is not None:
-            values |= {"next_at": None, "awaiting": schedule.awaiting}
-    if ends and schedule.pause is None:
-        values["next_at"] = None
-    yield from write_change(values, editor.who, _difference(schedule.plan, plan))
-    return (yield from get(name))
-
-
-def _changed(row: ScheduleColumns, old: Plan, new: Plan) -> dict[str, Value]:
-    """Return the columns that differ; policies that this version does not know stay."""
-    before, after = rows.plan_values(old), rows.plan_values(new)
-    changed = {key: after[key] for key in after if after[key] != before[key]}
-    if "policies" in changed:
-        changed["policies"] = rows.policies_over(row.policies, new.policies)
-    return changed
-
-
-def _left_out(
-    schedule: StoredSchedule, row: ScheduleColumns, now: datetime, editor: Editor
-) -> Operation[None]:
-    """Record the moments that the old plan skipped since the cursor."""
-    [facts] = yield from ledger.known([schedule], [row], now=now)
-    firing = editor.decide(facts, now)
-    if firing.entries:
-        yield from ledger.write([firing], zone_data=schedule.zone_data, ids=editor.ids)
-
-
-def _timing(plan: Plan) -> tuple[object, ...]:
-    """Return the choices that decide due moments, as text: an old plan may be unreadable."""
-    policies = plan.policies
-    return plan.rule, plan.zone, policies.dst, policies.exclude, policies.start, policies.end
-
-
-def remove(name: str, editor: Editor) -> Operation[None]:
-    _, schedule, _ = yield from held(name, editor)
-    yield from note(schedule, editor.who, "removed")
-    yield Ask("remove_schedule", {"id": schedule.id})
-
-
-def changes(name: str, limit: int) -> Operation[list[tuple[datetime, str, str]]]:
-    number = yield from number_of(name)
-    found = yield Ask("list_changes", {"schedule_id": number, "limit": limit})
-    return [(from_us(at), who, what) for at, who, what in found]
-
-
-def foresee(name: str, decide: Decide) -> Operation[Firing]:
-    """Return what firing now would do; nothing is written."""
-    found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
-    if not found:
-        yield from unknown(name)
-    [(now,)] = yield Ask("now")
-    schedule = rows.schedule(found[0])
-    [facts] = yield from ledger.known([schedule], found, now=from_us(now), hold=False)
-    return decide(facts, from_us(now))
-
-
-def _difference(old: Plan, new: Plan) -> str:
-    before, after = rows.plan_values(old), rows.plan_values(new)
-    told, tells = rows.open_values(old), rows.open_values(new)
-    changed = [
-        f"{key}: {told[key]} → {tells[key]}"
-        if told[key] != tells[key]
-        else f"{key}: changed in a hidden part"
-        for key in before
-        if before[key] != after[key]
-    ]
-    return ("; ".join(changed) or "nothing changed")[:2_000]
-
-
-MOST_SKIPPED = 100
-LATELY = 3_600_000_000
-
-
-def pause(name: str, wanted: Pause, editor: Editor) -> Operation[StoredSchedule]:
-    row, schedule, now = yield from held(name, editor)
-    if schedule.pause is not None:
-        wanted = replace(wanted, since=schedule.pause.since)
-    else:
-        wanted = replace(wanted, since=now)
-    if wanted.catch_up and schedule.plan.reaction is not None:
-        raise InvalidValue(
-            f'catch_up=True: "{name}" reacts to events, and events during a pause are not caught '
-            "up: leave it out"
+        await self._db.change(
+            start,
+            lambda _: audit.applied(file, steps),
+            *(SCHEDULES, QUEUES, READY),
+            insist=True,
         )
-    if wanted.until is not None and wanted.until <= now:
-        until, it_is = (shown_whole(moment, schedule.plan) for moment in (wanted.until, now))
-        raise InvalidValue(f"until={until} is in the past; it is {it_is} now")
-    values = values_of(row) | {
-        "pause": rows.pause_text(wanted),
-        "next_at": rows.instant(wanted.until),
-    }
-    until = f" until {shown_whole(wanted.until, schedule.plan)}" if wanted.until else ""
-    said = f"paused{until}"
-    yield from write_change(values, editor.who, f"{said}: {wanted.note}" if wanted.note else said)
-    return (yield from get(name))
+        for queue in wanted.fairness_changed:
+            after: int | None = 0
+            while after is not None:
+                after = await self._db.insist(partial(work.set_fair, queue, after=after))
 
-
-def resume(name: str, editor: Editor) -> Operation[StoredSchedule]:
-    row, schedule, now = yield from held(name, editor)
-    if schedule.pause is None:
-        return schedule
-    values = values_of(row) | {"pause": None}
-    if schedule.pause.catch_up:
-        values["next_at"] = rows.instant(_next_after(schedule, schedule.cursor, now))
-    else:
-        values["cursor"] = yield from skip_until(now, schedule, row, editor.ids)
-        values["next_at"] = rows.instant(_next_after(schedule, max(now, schedule.cursor), now))
-    yield from write_change(values, editor.who, "resumed")
-    return (yield from get(name))
-
-
-def check_skipped(count: int) -> None:
-    if not 1 <= count <= MOST_SKIPPED:
-        raise InvalidValue(f"count={count}: 1 to {MOST_SKIPPED} upcoming runs can be skipped")
-
-
-def skip_next(name: str, numbers: Sequence[int], editor: Editor) -> Operation[list[datetime]]:
-    """Skip as many moments ahead as there are numbers; skipped ones do not count."""
-    row, schedule, now = yield from held(name, editor)
-    mine: dict[str, Value] = {
-        "schedule_id": schedule.id,
-        "ids": list(numbers),
-        "since": to_us(now) - LATELY,
-    }
-    done = yield Ask("recorded_fires", mine)
-    if done:  # a repeated call: it was written, and the answer was lost
-        return [from_us(moment) for (moment,) in done]
-    moments = yield from _ahead(schedule, max(now, schedule.cursor), len(numbers))
-    for number, moment in zip(numbers, moments, strict=False):
-        entry = LedgerEntry(
-            due_at=moment,
-            covers_from=moment,
-            count=1,
-            outcome=Outcome.SKIPPED,
-            cause=Cause.ASKED,
-            reason=asked(editor.who),
+    async def _change(self, action: str, name: str, start: Start[T], **details: object) -> T:
+        """Change a schedule and record the action with these details in the audit log."""
+        return await self._db.change(
+            start, lambda _: audit.entry(action, audit.schedule(name), **details), SCHEDULES
         )
-        yield from record(schedule, entry, number)
-    if moments:
-        until = max(to_us(moments[-1]), row.settled_until or 0)
-        yield Ask("settle_until", {"id": schedule.id, "settled_until": until})
-        yield from note(schedule, editor.who, skipped_moments(moments, schedule.plan))
-    return moments
 
 
-def unskip(name: str, editor: Editor) -> Operation[list[datetime]]:
-    """Take back every moment ahead that was skipped in advance; return these moments.
+class LedgerStore(Noun):
+    @verb(None)
+    async def fire(self, decide: Decide, *, limit: int, trust: Trust) -> FiringResult:
+        """Claim due schedules, decide, and write fires, jobs and next moments at once."""
+        fired = await self._fire(decide, limit=limit, trust=trust)
+        if fired.settled and not fired.distrusted:
+            # In a transaction of its own: it may be slow, and the others are written already.
+            fired += await self._fire(decide, limit=limit, trust=trust, settled=True)
+        return fired
 
-    A moment behind the cursor stays skipped: nothing would fire it any more, and without its row
-    it would be covered by none.
-    """
-    _, schedule, _ = yield from held(name, editor)
-    found = yield Ask("skipped_ahead", {"ids": [schedule.id]})
-    moments = [from_us(due_at) for _, due_at in found if due_at > to_us(schedule.cursor)]
-    for moment in moments:
-        yield Ask("forget_fire", {"schedule_id": schedule.id, "due_at": to_us(moment)})
-    if moments:
-        yield from note(
-            schedule, editor.who, f"took back: {skipped_moments(moments, schedule.plan)}"
+    async def _fire(
+        self, decide: Decide, *, limit: int, trust: Trust, settled: bool = False
+    ) -> FiringResult:
+        release = zone_data_version()
+        fired = await self._db.write(
+            lambda: ledger.fire(
+                decide,
+                limit=limit,
+                zone_data=release,
+                ids=self._db.attempt(),
+                trust=trust,
+                settled=settled,
+            )
         )
-    return moments
+        if fired.later:
+            self._db.nudge(JOBS)
+        if fired.jobs > fired.later:
+            self._db.nudge(READY)
+        return fired
 
+    @reads(None)
+    def foresee(self, name: str, decide: Decide) -> Operation[Firing]:
+        """Return what firing now would do, without doing it."""
+        found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
+        if not found:
+            yield from schedule_changes.unknown(name)
+        [(now,)] = yield Ask("now")
+        schedule = rows.schedule(found[0])
+        [facts] = yield from ledger.known([schedule], found, now=from_us(now), hold=False)
+        return decide(facts, from_us(now))
 
-def rewind(name: str, to: datetime, editor: Editor) -> Operation[StoredSchedule]:
-    check_moment("to", to)
-    row, schedule, now = yield from held(name, editor)
-    spaced = isinstance(schedule.plan.kept, Spaced)
-    if spaced and schedule.cursor <= now:
-        raise WrongState(f'"{name}" has a fixed delay, and no scheduled runs to go back to')
-    if schedule.plan.reaction is not None:
-        raise WrongState(f'"{name}" reacts to events, and has no scheduled runs to go back to')
-    if to > max(now, schedule.cursor):
-        wanted, cursor = (shown_whole(one, schedule.plan) for one in (to, schedule.cursor))
-        raise InvalidValue(
-            f"to={wanted}: a rewind goes back in time, and the cursor is at {cursor}"
+    @verb(None)
+    async def refresh(self, *, after: int = 0, limit: int = 500) -> int | None:
+        """Recompute next moments that were computed with older zone data.
+
+        Return the cursor to continue after, or None at the end.
+        """
+        return await self._db.write(lambda: schedule_changes.refresh(after, limit))
+
+    @reads("viewer")
+    def fires(
+        self,
+        name: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+    ) -> Operation[list[StoredFire]]:
+        """Return the ledger rows of a schedule, the newest first."""
+        number = yield from schedule_changes.number_of(name)
+        found = yield Ask(
+            "list_fires",
+            {
+                "schedule_id": number,
+                "since": to_us(since) if since else FIRST_US,
+                "until": to_us(until) if until else LAST_US,
+                "limit": limit,
+            },
         )
-    moment = min(to, now, schedule.cursor)
-    until = max(to_us(max(schedule.cursor, now)), row.settled_until or 0)
-    next_at = schedule.pause.until if schedule.pause else _next_after(schedule, moment, now)
-    values: dict[str, Value] = {
-        "id": schedule.id,
-        "cursor": to_us(moment),
-        "next_at": rows.instant(next_at),
-        "settled_until": until,  # what is in the ledger up to the old cursor, or ahead, is settled
-    }
-    if not spaced:
-        yield from _take_back_stretches(schedule, moment, editor.ids)
-    yield Ask("rewind_schedule", values)
-    yield from note(schedule, editor.who, f"rewound to {shown_whole(moment, schedule.plan)}")
-    return (yield from get(name))
+        return [rows.fire(row) for row in found]
 
+    @reads("viewer")
+    def latest(self, numbers: Sequence[int]) -> Operation[dict[int, StoredFire]]:
+        """Return the last decided moment of each of these schedules."""
+        found = [rows.fire(row) for row in (yield Ask("latest_fires", {"ids": list(numbers)}))]
+        return {fire.schedule_id: fire for fire in found}
 
-def _take_back_stretches(schedule: StoredSchedule, moment: datetime, ids: Ids) -> Operation[None]:
-    """Reopen moments after the cursor that got no job of their own."""
-    values: dict[str, Value] = {"schedule_id": schedule.id, "moment": to_us(moment)}
-    found = yield Ask("stretches_behind", values)
-    for fire in map(rows.fire, found):
-        own = yield from _own_rows_inside(fire)
-        shorter = shortened(schedule, fire, moment, own=own)
-        if shorter is None:
-            continue
-        yield Ask("forget_fire", {"schedule_id": schedule.id, "due_at": to_us(fire.due_at)})
-        for entry in shorter:
-            yield from record(schedule, entry, *(yield from ids.draw(1)))
+    @reads("viewer")
+    def recent(
+        self, numbers: Sequence[int], *, limit: int = 20
+    ) -> Operation[dict[int, list[StoredFire]]]:
+        """Return the last decided moments of each of these schedules, the newest first."""
+        found: dict[int, list[StoredFire]] = {number: [] for number in numbers}
+        for row in (yield Ask("recent_fires", {"ids": list(numbers), "limit": limit})):
+            fire = rows.fire(row)
+            found[fire.schedule_id].append(fire)
+        return {number: fires[:limit] for number, fires in found.items()}
 
+    @reads("viewer")
+    def skipped_ahead(self, numbers: Sequence[int]) -> Operation[dict[int, frozenset[datetime]]]:
+        """Return the moments to come that were skipped in advance, by schedule."""
+        found: dict[int, set[datetime]] = {}
+        for number, moment in (yield Ask("skipped_ahead", {"ids": list(numbers)})):
+            found.setdefault(number, set()).add(from_us(moment))
+        return {number: frozenset(moments) for number, moments in found.items()}
 
-def _own_rows_inside(stretch: StoredFire) -> Operation[list[datetime]]:
-    values: dict[str, Value] = {
-        "schedule_id": stretch.schedule_id,
-        "since": to_us(stretch.covers_from),
-        "until": to_us(stretch.due_at),
-        "limit": MOST_AT_ONCE,
-    }
-    found = [rows.fire(row) for row in (yield Ask("list_fires", values))]
-    return [fire.due_at for fire in found if fire.series == CLOCK and fire.count == 1]
+    @reads("viewer")
+    def covering(self, name: str, moment: datetime) -> Operation[StoredFire | None]:
+        """Return the ledger row that accounts for a moment: its own, or the stretch that covers it.
 
-
-def run(name: str, series: int, editor: Editor) -> Operation[StoredFire]:
-    row, schedule, now = yield from held(name, editor)
-    if (reaction := schedule.plan.reaction) is not None:
-        raise WrongState(
-            f'"{name}" takes its arguments from events: emit {reaction.pattern}, or enqueue '
-            f"{schedule.plan.task} itself"
-        )
-    # A call is repeated at once, or never: what it wrote is among the newest.
-    since = to_us(now) - LATELY
-    mine = {"schedule_id": schedule.id, "series": series, "since": since}
-    done = yield Ask("fire_of_series", mine)
-    if done:  # a repeated call: it was written, and the answer was lost
-        return rows.fire(done[0])
-    [facts] = yield from ledger.known([schedule], [row])
-    entry, stopping = manual(facts, now, who=editor.who)
-    yield from ledger.write_manual(schedule, [entry], series=series, ids=editor.ids)
-    if stopping:
-        yield from ledger.stop(stopping, "replaced by a manual run of its schedule")
-    yield from note(schedule, editor.who, "run by hand")
-    [found] = yield Ask("fire_of_series", mine)
-    return rows.fire(found)
-
-
-def _next_after(schedule: StoredSchedule, cursor: datetime, now: datetime) -> datetime | None:
-    kept = schedule.plan.kept
-    if schedule.runs_left == 0:
-        return None
-    if not isinstance(kept, Spaced):
-        return kept.after(cursor)
-    return None if schedule.awaiting is not None else moment_after_end(schedule, now - kept.delay)
-
-
-def _ahead(schedule: StoredSchedule, after: datetime, count: int) -> Operation[list[datetime]]:
-    """Return moments to come that the ledger does not have yet."""
-    if schedule.runs_left == 0:
-        return []
-    kept = schedule.plan.kept
-    end = after + timedelta(days=366 * 30)
-    moments: list[datetime] = []
-    until: datetime | None = after
-    while until is not None and len(moments) < count:
-        after = until
-        settled, until = yield from ledger.settled_moments(schedule.id, after, end)
-        if isinstance(kept, Spaced):
-            due = schedule.next_at
-            return [] if due is None or due in settled else [due]
-        wanted = count - len(moments) + len(settled)
-        ahead = kept.between(after, until or end, wanted)
-        moments += [moment for moment in ahead if moment not in settled]
-    return moments[:count]
-
-
-def refresh(after: int, limit: int) -> Operation[int | None]:
-    """Recompute next moments that were computed with older zone data."""
-    version = zone_data_version()
-    asked: dict[str, Value] = {"zone_data": version, "after": after, "limit": limit}
-    stale = rows.schedules((yield Ask("stale_schedules", asked)))
-    decided = []
-    for row in stale:
-        with suppress(Exception):  # what cannot be read says so itself when it is due
-            decided.append(_recomputed(rows.schedule(row), row, version))
-    if decided:
-        yield Ask("advance_schedules", {"rows": rows.packed(values for values, _ in decided)})
-    for _, moved in decided:
-        if moved:
-            yield Ask("record_change", moved)
-    return int(stale[-1].id) if len(stale) == limit else None
-
-
-def _recomputed(
-    schedule: StoredSchedule, row: ScheduleColumns, version: str
-) -> tuple[dict[str, object], dict[str, Value] | None]:
-    next_at = schedule.next_at
-    if (
-        next_at is not None
-        and schedule.pause is None
-        and not isinstance(schedule.plan.kept, Spaced)
-    ):
-        next_at = schedule.plan.kept.after(schedule.cursor)
-    values: dict[str, object] = {
-        "id": schedule.id,
-        "revision": schedule.revision,
-        "cursor": to_us(schedule.cursor),
-        "next_at": rows.instant(next_at),
-        "awaiting": schedule.awaiting,
-        "fault": schedule.fault,
-        "pause": row.pause,
-        "runs": 0,
-        "zone_data": version,
-    }
-    if next_at == schedule.next_at:
-        return values, None
-    said = f"the next run moved from {schedule.next_at} to {next_at} because of zone data {version}"
-    who = "zone data"
-    return values, {
-        "schedule_id": schedule.id,
-        "name": schedule.plan.name,
-        "who": who,
-        "what": said,
-    }
+        Stretches of different kinds may overlap: the days that a calendar excludes lie between
+        those that were missed. The rule tells to which of the two a moment belongs.
+        """
+        schedule = yield from schedule_changes.get(name)
+        values = {"schedule_id": schedule.id, "moment": to_us(moment)}
+        found = [rows.fire(row) for row in (yield Ask("covering_fires", values))]
+        own = [fire for fire in found if fire.due_at == moment]
+        if own:
+            return own[0]
+        kept = schedule.plan.kept
+        excluded = not isinstance(kept, Spaced) and kept.at_or_before(moment) != moment
+        same_kind = [fire for fire in found if (fire.cause is Cause.EXCLUDED) is excluded]
+        # The rule may have been another one when the moment was due.
+        return next(iter(same_kind or found), None)

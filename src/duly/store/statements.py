@@ -190,3 +190,34 @@ def with_features(text: str, dialect: Dialect) -> str:
         return inside.strip() if getattr(dialect, feature) is not bool(absent) else ""
 
     return _FEATURE.sub(choose, text)
+
+
+_PIECE = re.compile(
+    r"""
+      (?P<kept>
+          \b[eE]'(?:[^'\\]|\\.|'')*'         # a string in which \' does not end it
+        | '(?:[^']|'')*'                     # a string
+        | "(?:[^"]|"")*"                     # a name
+        | \$(?P<tag>(?:[a-zA-Z_]\w*)?)\$.*?\$(?P=tag)\$    # the body of a function
+        | --[^\n]*
+        | /\*.*?\*/
+        | ::                                 # a cast
+      )
+    | :(?P<name>[a-zA-Z_]\w*)
+    | %
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def for_psycopg(text: str) -> bytes:
+    return with_places(text, lambda name: f"%({name})s", percent="%%").encode()
+
+
+def with_places(text: str, place: Callable[[str], str], *, percent: str) -> str:
+    """Return the text with every value and every percent sign replaced by the driver's form."""
+
+    def rewritten(piece: re.Match[str]) -> str:
+        return place(piece["name"]) if piece["name"] else piece[0].replace("%", percent)
+
+    return _PIECE.sub(rewritten, text)

@@ -10,20 +10,22 @@ from collections.abc import Callable, Mapping
 from typing import Final, get_type_hints
 
 from duly.model.access import Actor
+from duly.store.access import AccessStore
+from duly.store.alerts import AlertStore
 from duly.store.database import Database
+from duly.store.diagnostics import DiagnosticsStore
+from duly.store.events import EventStore
+from duly.store.evidence import EvidenceStore
 from duly.store.ids import Ids
-from duly.store.nouns.access import AccessStore
-from duly.store.nouns.alerts import AlertStore
-from duly.store.nouns.events import EventStore
-from duly.store.nouns.evidence import EvidenceStore
-from duly.store.nouns.jobs import JobStore
-from duly.store.nouns.records import RecordStore
-from duly.store.nouns.schedules import LedgerStore, ScheduleStore
-from duly.store.nouns.surroundings import SurroundingsStore
-from duly.store.nouns.upkeep import UpkeepStore
-from duly.store.nouns.work import JournalStore, LimitStore, WorkStore
+from duly.store.jobs import JobStore
+from duly.store.journal import JournalStore
+from duly.store.limits import LimitStore
+from duly.store.maintenance import MaintenanceStore
+from duly.store.records import RecordStore
+from duly.store.schedules import LedgerStore, ScheduleStore
 from duly.store.transactions import Transactions
 from duly.store.verbs import Noun
+from duly.store.work import WorkStore
 
 
 class Store(ABC):
@@ -35,11 +37,11 @@ class Store(ABC):
     work: WorkStore
     limits: LimitStore
     journal: JournalStore
-    upkeep: UpkeepStore
+    maintenance: MaintenanceStore
     events: EventStore
     evidence: EvidenceStore
     records: RecordStore
-    surroundings: SurroundingsStore
+    diagnostics: DiagnosticsStore
     access: AccessStore
     alerts: AlertStore
 
@@ -60,6 +62,11 @@ class Store(ABC):
     @abstractmethod
     def listen(self, listener: Callable[[str], None], /) -> None:
         """Call the listener with a topic when something changed in any process. Only a hint."""
+
+    @property
+    def is_listening(self) -> bool:
+        """Return whether changes by other processes are told; otherwise they are only polled."""
+        return False
 
     @abstractmethod
     async def open(self) -> None: ...
@@ -94,6 +101,10 @@ class SqlStore(Store):
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         self._db.listen(listener)
+
+    @property
+    def is_listening(self) -> bool:
+        return self.database.is_listening
 
     async def open(self) -> None:
         await self.database.open()

@@ -6,14 +6,16 @@ And the actor under whose name changes are recorded, if there is one.
 import asyncio
 from collections.abc import Callable, Iterable
 from copy import copy
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from duly import clock
 from duly.errors import OutcomeUnknown, StoreUnavailable
+from duly.instants import from_us
 from duly.model.access import Actor, AuditedAction, AuditEntry
 from duly.policy.firing import decide
-from duly.store import access
-from duly.store.database import Ask, Database, Operation, Row, Start
+from duly.store import audit
+from duly.store.database import Ask, Database, Operation, Row, Start, as_of
 from duly.store.ids import (
     BLOCK,
     Dry,
@@ -25,8 +27,7 @@ from duly.store.ids import (
     numbered,
     reserve_many,
 )
-from duly.store.schedule_change import Editor
-from duly.store.values import READY
+from duly.store.values import READY, Decide, Trust
 
 T = TypeVar("T")
 
@@ -38,10 +39,19 @@ BETWEEN_LOOKS: Final = 0.1
 MOST_BLOCKS = 16
 
 
+@dataclass(frozen=True, slots=True)
+class Editor:
+    """The author of a change, the decision function for due moments, and ids for new rows."""
+
+    who: str
+    decide: Decide
+    ids: Ids
+
+
 class Transactions:
     def __init__(self, database: Database, ids: Ids | None = None) -> None:
         self.database = database
-        self._pool = [ids or Ids.held()]  # shared with the copies that ``acting`` returns
+        self._pool = [ids or Ids.with_holder()]  # shared with the copies that ``acting`` returns
         self._listeners: list[Callable[[str], None]] = []
         self._appetite = 1
         self.actor: Actor | None = None
@@ -123,16 +133,29 @@ class Transactions:
         if actor is None:
             return start
         kept = self.kept()
-        return lambda: access.audited(start, tell, actor=actor, ids=kept)
+        return lambda: audit.audited(start, tell, actor=actor, ids=kept)
 
-    async def announce(self, deed: AuditedAction) -> None:
+    async def change(
+        self,
+        start: Start[T],
+        tell: Callable[[T], AuditedAction],
+        *topics: str,
+        insist: bool = False,
+    ) -> T:
+        """Run an operation with its entry in the audit log, then nudge."""
+        audited = self.audited(start, tell)
+        result = await (self.insist(audited) if insist else self.write(audited))
+        self.nudge(*topics)
+        return result
+
+    async def announce(self, action: AuditedAction) -> None:
         """Write the audit entry of a change that takes more than one transaction."""
         if self.actor is not None:
-            await self.entered(self.actor, deed)
+            await self.append_audit(self.actor, action)
 
-    async def entered(self, actor: Actor, deed: AuditedAction) -> AuditEntry:
+    async def append_audit(self, actor: Actor, action: AuditedAction) -> AuditEntry:
         return await self.insist(
-            self.numbered(1, lambda numbers: access.append(actor, deed, numbers[0]))
+            self.numbered(1, lambda numbers: audit.append(actor, action, numbers[0]))
         )
 
     async def read(self, start: Start[T]) -> T:
@@ -162,7 +185,7 @@ class Transactions:
     def drop(self, ids: Ids) -> None:
         """Never use the numbers of a reservation again."""
         if self.ids is ids:
-            self._pool[0] = Ids.held()
+            self._pool[0] = Ids.with_holder()
 
     async def more(self, needed: int) -> None:
         """Reserve numbers: more each time, since an operation that runs out is run again."""
@@ -183,12 +206,31 @@ class Transactions:
         self.database.listen(listener)
 
     def nudge(self, *topics: str) -> None:
+        self.wake(*topics)
+        self.database.nudge(topics)
+
+    def wake(self, *topics: str) -> None:
+        """Tell the listeners of this process only."""
         for topic in topics:
             for listener in self._listeners:
                 listener(topic)
-        self.database.nudge(topics)
 
 
 def ready_in(queues: Iterable[str]) -> list[str]:
     """Return the topics of the workers of these queues."""
     return [f"{READY}:{queue}" for queue in sorted(set(queues))]
+
+
+def judged(trust: Trust | None) -> Operation[int | None]:
+    """Read the database's clock; return None if it is not trusted."""
+    [(now,)] = yield Ask("now")
+    return now if trust is None or trust(from_us(now)) else None
+
+
+def believed(start: Start[T], trust: Trust | None) -> Operation[T | None]:
+    """Run an operation as of a moment that is judged first; return None if it is not trusted.
+
+    Its statements use that moment, so a clock that jumps between two of them changes nothing.
+    """
+    now = yield from judged(trust)
+    return None if now is None else (yield from as_of(now, start()))

@@ -6,11 +6,13 @@ against, and its decorator states which role may ask for it over HTTP. ``duly.re
 proxy and its table of roles from these declarations.
 
 ``reads`` declares a verb that is one reading operation: the method returns the operation, and
-callers await its result. ``verb`` declares every other one, which is an ordinary coroutine. The
+callers await its result. ``reading`` makes such a verb of an operation that others use too.
+``verb`` declares every other one, which is an ordinary coroutine. The
 role ``None`` means that the verb is not offered over HTTP: only the engine asks for it, which
 holds leases and fences and needs the database itself, or the web server, about its own users.
 """
 
+import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import wraps
@@ -72,6 +74,23 @@ def reads(
         return read
 
     return declare
+
+
+def reading(
+    role: Role | None, operation: Callable[P, Operation[T]]
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return a verb that runs a reading operation."""
+
+    @wraps(operation)
+    def method(_noun: Noun, /, *args: P.args, **words: P.kwargs) -> Operation[T]:
+        return operation(*args, **words)
+
+    signature = inspect.signature(operation)
+    noun = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    method.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[noun, *signature.parameters.values()]
+    )
+    return reads(role)(method)
 
 
 def verbs_of(noun: type) -> dict[str, VerbDeclaration]:

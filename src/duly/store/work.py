@@ -1,24 +1,194 @@
-"""Operations of workers: leases, heartbeats, and orders to workers.
+"""Workers: leases, heartbeats, orders, claims and settlements; and the queues.
 
 A lease belongs to the worker, one row for all its jobs. Each claim has a fencing token, a number
 that only rises: it is stored on the jobs, and every write on them must present it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
+from typing import Final
 
+from duly.errors import OutcomeUnknown
 from duly.model.claimed import Claimed
+from duly.model.limit import Queue
 from duly.model.payload import check_text
-from duly.model.queue import Queue
 from duly.model.worker import Order, Profile, WorkerInfo, refuse_another_app
-from duly.store import rows
-from duly.store.database import Ask, Operation, Row
+from duly.store import audit, claims, finish_and_claim, rows
+from duly.store.database import Ask, Operation, Row, alone
 from duly.store.ids import KeptIds
-from duly.store.values import Beat
+from duly.store.job_endings import settle
+from duly.store.transactions import ready_in
+from duly.store.values import (
+    CAREFUL,
+    JOBS,
+    QUEUES,
+    READY,
+    WORKERS,
+    ClaimRequest,
+    Claims,
+    FinishedAndClaimed,
+    JobDone,
+    ReadyShelf,
+    Settled,
+    Settlement,
+)
+from duly.store.verbs import Noun, reading, reads, verb
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """The answer to a worker's heartbeat."""
+
+    order: Order
+    slots: int | None = None
+    signals: Mapping[int, str] = field(default_factory=dict)  # jobs asked to end, and why
+
 
 MILLISECOND = 1_000  # in microseconds
 # How many jobs are updated at once when their queue becomes fair or stops to be.
 MOST_TOLD = 5_000
+
+
+def workers() -> Operation[list[WorkerInfo]]:
+    found = yield Ask("list_workers")
+    return [rows.worker(row) for row in found]
+
+
+def queues() -> Operation[list[Queue]]:
+    found = yield Ask("list_queues")
+    return [rows.queue(row) for row in found]
+
+
+class WorkStore(Noun):
+    @verb(None)
+    async def register(self, profile: Profile, *, lease: timedelta) -> WorkerInfo:
+        """Register a worker and begin its lease."""
+        [(now,)] = await self._db.write_one(Ask("now"))
+        kept = self._db.kept()
+        info = await self._db.insist(lambda: enlist(profile, lease=lease, now=now, ids=kept))
+        self._db.nudge(WORKERS)
+        return info
+
+    @verb(None)
+    async def renew(self, worker: int, lease: timedelta, *, running: int = 0) -> Beat | None:
+        """Renew a living lease; None means that the worker is dead and must register again."""
+        renewed = await self._db.write_one(renewal(worker, lease, running=running))
+        if not renewed:
+            return None
+        [(order, slots, any_signals)] = renewed
+        return heard(order, slots, await self._db.write_one(signals(worker)) if any_signals else [])
+
+    @reads(None)
+    def listen_to(self, worker: int) -> Operation[Beat | None]:
+        """Return the orders to a worker, as ``renew`` does, without renewing."""
+        told = yield Ask("worker_told", {"id": worker})
+        if not told:
+            return None
+        [(order, slots)] = told
+        return heard(order, slots, (yield signals(worker)))
+
+    @verb(None)
+    async def end_lease(self, worker: int, *, died: bool = False) -> None:
+        """End the lease of a worker that runs nothing: its jobs may be reclaimed at once.
+
+        ``died``: it did not end its lease by itself.
+        """
+        await self._db.write(lambda: alone(Ask("end_lease", {"id": worker, "died": int(died)})))
+        self._db.nudge(WORKERS)
+
+    workers: Final = reading("viewer", workers)
+
+    @verb("viewer", changes=False)
+    async def living(self) -> list[WorkerInfo]:
+        """Return the workers whose lease has not expired."""
+        return [rows.worker(row) for row in await self._db.write_one(Ask("living_workers"))]
+
+    @verb("operator")
+    async def tell(self, worker: str | int, order: Order, *, slots: int | None = None) -> int:
+        """Give an order to the workers of a name, or to one by its number; return how many."""
+        name, number = (worker, None) if isinstance(worker, str) else (None, worker)
+        values = {"name": name, "id": number, "told": order, "slots": slots}
+        told = await self._db.change(
+            lambda: alone(Ask("tell_workers", values)),
+            lambda _: audit.entry("workers.tell", f"worker:{worker}", order=order, slots=slots),
+            WORKERS,
+        )
+        return len(told)
+
+    @verb(None)
+    async def finish_and_claim(
+        self, done: Sequence[JobDone], request: ClaimRequest | None = None
+    ) -> FinishedAndClaimed:
+        """Finish jobs and claim others, in one statement where the database can.
+
+        Only from a plain queue: not paused, limited or fair. After ``OutcomeUnknown`` the finished
+        jobs may be given again, and ``claimed_by`` tells which jobs were claimed.
+        """
+        if request is not None and request.shelf == CAREFUL:
+            request = None  # nothing that has limits or needs resources is claimed in passing
+        if self._db.database.dialect.finishes_and_claims and not (request and request.among):
+            return await finish_and_claim.run(self._db, done, request or finish_and_claim.NO_CLAIM)
+        return await self._db.write(lambda: claims.finish_and_claim(done, request))
+
+    @verb(None)
+    async def claim(self, request: ClaimRequest) -> Claims:
+        """Claim jobs, the most urgent first, within the limits of the queue and of the jobs.
+
+        After ``OutcomeUnknown``, ask ``claimed_by``.
+        """
+        taken = await self._db.write(lambda: claims.take(request))
+        if taken.freed:
+            self._db.nudge(*ready_in(taken.freed))
+        if taken.opens:
+            self._db.nudge(JOBS)
+        return Claims(jobs=taken.jobs, full=taken.full, opens_in=taken.opens_in)
+
+    @verb(None)
+    def has_room(self, queues: Sequence[str]) -> None:
+        """Tell other workers that jobs of these queues ended, so that the next may enter."""
+        if queues:
+            self._db.nudge(*ready_in(queues))
+
+    @verb(None)
+    async def ready(self, queues: Sequence[str], tasks: Sequence[str]) -> list[ReadyShelf]:
+        """Return the queues and shelves that have a job for a worker that knows these tasks."""
+        return claims.places(await self._db.write_one(claims.ready(queues, tasks)))
+
+    @reads(None)
+    def claimed_by(self, worker: int) -> Operation[list[Claimed]]:
+        """Return the jobs that this worker has claimed and not settled."""
+        return [rows.claimed(row) for row in (yield Ask("held_jobs", {"worker": worker}))]
+
+    @verb(None)
+    async def settle(self, settlements: Sequence[Settlement]) -> Settled:
+        """Write the outcomes of jobs at once, each under the fencing token of its claim."""
+        start = self._db.audited(
+            lambda: settle(settlements, ids=self._db.attempt()), audit.settled(settlements)
+        )
+        settled = await self._db.write(start)
+        self._db.nudge(*sorted(settled.tells), *ready_in(settled.freed))
+        return settled
+
+    @verb("operator")
+    async def set_queue(self, queue: Queue) -> None:
+        changed = await self._set_queue(queue)
+        self._db.nudge(QUEUES, READY)
+        after: int | None = 0 if changed else None
+        while after is not None:
+            after = await self._db.insist(partial(set_fair, queue, after=after))
+
+    async def _set_queue(self, queue: Queue) -> bool:
+        """Return whether fairness changed; True too if the answer was lost."""
+        start = self._db.audited(lambda: set_queue(queue), lambda _: audit.queue_set(queue))
+        try:
+            return await self._db.write(start)
+        except OutcomeUnknown as unknown:
+            await self._db.insist(start, unknown=unknown)
+            return True
+
+    queues: Final = reading("viewer", queues)
 
 
 def enlist(profile: Profile, *, lease: timedelta, now: int, ids: KeptIds) -> Operation[WorkerInfo]:
@@ -30,15 +200,10 @@ def enlist(profile: Profile, *, lease: timedelta, now: int, ids: KeptIds) -> Ope
     that register in the same millisecond. Together it is less than 2**53, which JSON readers keep.
     """
     yield Ask("lock_registration")
-    refuse_another_app(profile, found((yield Ask("living_workers"))))
+    refuse_another_app(profile, map(rows.worker, (yield Ask("living_workers"))))
     [drawn] = yield from ids.draw(1)
     number = now // MILLISECOND % 2**40 << 12 | drawn % 2**12
     ids.all_new((yield register_as(number, profile, lease=lease)), 1)
-    return (yield from _registered(number))
-
-
-def register(number: int, profile: Profile, *, lease: timedelta) -> Operation[WorkerInfo]:
-    yield register_as(number, profile, lease=lease)
     return (yield from _registered(number))
 
 
@@ -53,47 +218,17 @@ def _registered(number: int) -> Operation[WorkerInfo]:
     return next(rows.worker(row) for row in known if row[0] == number)
 
 
-def renew(worker: int, lease: timedelta, *, running: int) -> Operation[Beat | None]:
-    asked = {"id": worker, "lease": rows.microseconds(lease), "running": running}
-    renewed = yield Ask("renew_lease", asked)
-    return (yield from _heard(worker, renewed))
+def renewal(worker: int, lease: timedelta, *, running: int) -> Ask:
+    values = {"id": worker, "lease": rows.microseconds(lease), "running": running}
+    return Ask("renew_lease", values)
 
 
-def listen_to(worker: int) -> Operation[Beat | None]:
-    told = yield Ask("worker_told", {"id": worker})
-    return (yield from _heard(worker, told))
+def signals(worker: int) -> Ask:
+    return Ask("signals_for", {"worker": worker})
 
 
-def _heard(worker: int, told: Sequence[tuple[Order, int | None]]) -> Operation[Beat | None]:
-    if not told:
-        return None
-    [(order, slots)] = told
-    signals = yield Ask("signals_for", {"worker": worker})
+def heard(order: Order, slots: int | None, signals: Sequence[Row]) -> Beat:
     return Beat(order=order, slots=slots, signals={number: reason for number, _, reason in signals})
-
-
-def end_lease(worker: int, *, died: bool = False) -> Operation[None]:
-    yield Ask("end_lease", {"id": worker, "died": int(died)})
-
-
-def workers() -> Operation[list[WorkerInfo]]:
-    found = yield Ask("list_workers")
-    return [rows.worker(row) for row in found]
-
-
-def found(living: Iterable[Row]) -> list[WorkerInfo]:
-    return [rows.worker(row) for row in living]
-
-
-def tell(worker: str | int, order: Order, *, slots: int | None) -> Operation[int]:
-    name, number = (worker, None) if isinstance(worker, str) else (None, worker)
-    told = yield Ask("tell_workers", {"name": name, "id": number, "told": order, "slots": slots})
-    return len(told)
-
-
-def held(worker: int) -> Operation[list[Claimed]]:
-    found = yield Ask("held_jobs", {"worker": worker})
-    return [rows.claimed(row) for row in found]
 
 
 def set_queue(queue: Queue) -> Operation[bool]:
@@ -122,8 +257,3 @@ def set_fair(queue: Queue, *, after: int) -> Operation[int | None]:
         {"name": queue.name, "fair": int(queue.fair), "after": after, "limit": MOST_TOLD},
     )
     return max(number for (number,) in told) if len(told) == MOST_TOLD else None
-
-
-def queues() -> Operation[list[Queue]]:
-    found = yield Ask("list_queues")
-    return [rows.queue(row) for row in found]

@@ -15,7 +15,7 @@ The command, the pages and the HTTP API render the same values. ``views.job`` is
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -39,6 +39,15 @@ class Listed(Generic[T]):
         datetime | UnsetType | None,
         Meta(description="Ended jobs were searched back to this moment; null if all were."),
     ] = UNSET
+
+
+def filled(kind: type[T], *sources: object, **given: Any) -> T:
+    """Return a value whose fields are ``given``, or those of the first source that has each."""
+    for field in fields(kind):  # type: ignore[arg-type] # a dataclass
+        source = next((one for one in sources if hasattr(one, field.name)), None)
+        if field.name not in given and source is not None:
+            given[field.name] = getattr(source, field.name)
+    return kind(**given)
 
 
 def as_dict(view: object) -> dict[str, Any]:

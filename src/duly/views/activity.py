@@ -14,8 +14,8 @@ from typing import NamedTuple
 from duly.clock import boottime
 from duly.errors import InvalidValue
 from duly.instants import FIRST_US, LAST_US, from_us
+from duly.store.evidence import Happening
 from duly.store.store import Store
-from duly.store.values import Happening
 
 __all__ = ["ActivityWatch", "Happening"]
 
@@ -32,7 +32,7 @@ class ActivityWatch:
     """Made once in a process, for one store. One caller looks, and tells any number of others."""
 
     def __init__(self) -> None:
-        self.left_out = 0  # so much was new in the last look and not told
+        self.left_out: int = 0  # so much was new in the last look and not told
         self._told: dict[_Key, Happening] = {}
         self._newest: datetime | None = None  # the instant up to which things were told
         self._floor: datetime | None = None  # older happenings were returned or left out
@@ -63,7 +63,7 @@ class ActivityWatch:
         for place, one in enumerate(told):
             if one.id == last:
                 return told[place + 1 :][-MOST:]
-        now = (await store.upkeep.progress()).now
+        now = (await store.maintenance.progress()).now
         newest = now if self._newest is None else self._newest
         found = await store.evidence.happened(max(at, now - FURTHEST), limit=MOST)
         return [
@@ -78,7 +78,7 @@ class ActivityWatch:
         """Return the time from which to read, on the store's clock (this machine's may differ)."""
         away, self._looked_at = boottime() - self._looked_at, boottime()
         if self._newest is None or away > FURTHEST.total_seconds():
-            now = (await store.upkeep.progress()).now
+            now = (await store.maintenance.progress()).now
             self._newest = now if self._newest is None else max(self._newest, now - FURTHEST)
         since = self._newest - AGAIN
         return since if self._floor is None else max(since, self._floor)

@@ -17,8 +17,9 @@ from duly.model.worker import WorkerInfo
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, SuggestedCommand, first_line, what_is_missing
 from duly.policy.why.answer import plural, start_scheduler
+from duly.store.evidence import NotKept
+from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.store import Store
-from duly.store.values import OVERDUE, NotKept, StoreProgress
 from duly.views.overdue import OverdueRuns
 from duly.views.schedule_detail import Removed, removed_schedules
 from duly.views.why import answer_moment, silent_until
@@ -212,7 +213,7 @@ async def _left_behind(store: Store, believed: Sequence[WorkerInfo]) -> list[Nee
             moments=one.jobs,
             commands=(SuggestedCommand("start one", "duly up"),),
         )
-        for one in await store.surroundings.orphans(dead=dead, limit=MOST_NEEDS)
+        for one in await store.diagnostics.orphans(dead=dead, limit=MOST_NEEDS)
     ]
 
 

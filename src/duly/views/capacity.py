@@ -8,13 +8,14 @@ from typing import Annotated
 from msgspec import Meta
 
 from duly.model.job import StoredJob
-from duly.model.queue import Queue
+from duly.model.limit import LimitInfo, Queue
 from duly.model.worker import Order, WorkerInfo
 from duly.policy.redaction import redacted
 from duly.policy.why import about
 from duly.policy.why.answer import plural
+from duly.store.evidence import MOST_COUNTED, Depth
 from duly.store.store import Store
-from duly.store.values import MOST_COUNTED, Depth, LaneInfo
+from duly.views import filled
 from duly.views.attention import Need, without_worker
 from duly.views.charts import Charts, QueueRateMeter, QueueRates, Series
 from duly.views.workers import is_gone
@@ -36,23 +37,21 @@ class QueueView:
     scheduled: int
     blocked: int
     running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    expired: int
+    ended_whole: Annotated[
+        bool,
+        Meta(description="False: only the last 10,000 jobs that ended in any queue are counted."),
+    ]
+    failed_whole: Annotated[bool, Meta(description="The same, for failed jobs.")]
     oldest_ready_at: datetime | None
 
     @classmethod
     def of(cls, queue: Queue, depth: Depth) -> "QueueView":
-        return cls(
-            name=queue.name,
-            paused=queue.paused,
-            note=redacted(queue.note),
-            concurrency=queue.concurrency,
-            rate=None if queue.rate is None else str(queue.rate),
-            fair=queue.fair,
-            ready=depth.ready,
-            scheduled=depth.scheduled,
-            blocked=depth.blocked,
-            running=depth.running,
-            oldest_ready_at=depth.oldest_ready_at,
-        )
+        rate = None if queue.rate is None else str(queue.rate)
+        return filled(cls, queue, depth, note=redacted(queue.note), rate=rate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,20 +66,13 @@ class LimitView:
     waiting: int
 
     @classmethod
-    def of(cls, lane: LaneInfo) -> "LimitView":
-        return cls(
-            name=lane.name,
-            template=lane.template,
-            concurrency=lane.concurrency,
-            rate=None if lane.rate is None else str(lane.rate),
-            running=lane.running,
-            waiting=lane.waiting,
-        )
+    def of(cls, limit: LimitInfo) -> "LimitView":
+        return filled(cls, limit, rate=None if limit.rate is None else str(limit.rate))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerView:
-    """A worker: what it can run, and what it was told."""
+    """A worker: its tasks and queues, its load, and its orders."""
 
     id: int
     name: str
@@ -101,22 +93,14 @@ class WorkerView:
     @classmethod
     def of(cls, info: WorkerInfo) -> "WorkerView":
         profile = info.profile
-        return cls(
-            id=info.id,
-            name=info.name,
-            queues=info.queues,
-            tasks=info.tasks,
+        return filled(
+            cls,
+            info,
+            profile,
             slots=slots_of(info),
-            slots_ordered=info.slots_ordered,
-            running=info.running,
             resources=dict(profile.resources),
-            order=info.order,
             gone=is_gone(info),
-            version=profile.version,
             pid=profile.host.pid,
-            started_at=info.started_at,
-            beat_at=info.beat_at,
-            lease_until=info.lease_until,
         )
 
 
@@ -127,13 +111,13 @@ def slots_of(info: WorkerInfo) -> int:
 
 async def queue_list(store: Store) -> list[QueueView]:
     """Return the queues that have settings, a listening worker, or jobs; by name."""
-    found = with_depths(await known_queues(store), await store.evidence.depths())
+    found = with_depths(await known_queues(store), await store.evidence.depths(ended=True))
     return [QueueView.of(queue, depth) for queue, depth in found]
 
 
 async def limit_list(store: Store, *, limit: int = MOST_LISTED) -> list[LimitView]:
     """Return the limits that jobs have used, last used first."""
-    return [LimitView.of(lane) for lane in await store.limits.listed(limit=limit)]
+    return list(map(LimitView.of, await store.limits.listed(limit=limit)))
 
 
 async def worker_list(store: Store) -> list[WorkerView]:
@@ -142,7 +126,7 @@ async def worker_list(store: Store) -> list[WorkerView]:
 
 async def queue_view(store: Store, queue: Queue) -> QueueView:
     """A queue that was just changed."""
-    depths = {depth.queue: depth for depth in await store.evidence.depths()}
+    depths = {depth.queue: depth for depth in await store.evidence.depths(ended=True)}
     return QueueView.of(queue, depths.get(queue.name) or Depth(queue=queue.name))
 
 
@@ -201,7 +185,7 @@ class WorkerLine:
 class CapacityView:
     now: datetime
     queues: Sequence[QueueLine]
-    limits: Sequence[LaneInfo]
+    limits: Sequence[LimitInfo]
     workers: Sequence[WorkerLine]
     unable: Sequence[Need]  # jobs that no worker can take
     series: Series
@@ -254,18 +238,19 @@ class CapacityView:
         return f"{len(paused):,} queues are paused." if paused else ""
 
 
-def many(number: int) -> str:
+def many(number: int, *, whole: bool = True) -> str:
     """Format a job count; a ``+`` means that counting stopped at the maximum."""
-    return f"{number:,}" if number <= MOST_COUNTED else f"{MOST_COUNTED:,}+"
+    is_all = whole and number <= MOST_COUNTED
+    return f"{min(number, MOST_COUNTED):,}{'' if is_all else '+'}"
 
 
 async def capacity(
     store: Store, charts: Charts, flows: QueueRateMeter, *, span: timedelta
 ) -> CapacityView:
     """Return the capacity with charts of the last ``span``; rates and depths are current."""
-    now = await store.surroundings.now()
-    depths = await store.evidence.depths()
-    living = await store.surroundings.living()
+    now = await store.diagnostics.now()
+    depths = await store.evidence.depths(ended=True)
+    living = await store.diagnostics.living()
     limits = await store.limits.listed(limit=MOST_LIMITS + 1)
     hour = await charts.look(store, now, span=HOUR)
     flow = flows.look(depths, charts, now=now)
@@ -292,12 +277,12 @@ async def queue_named(store: Store, name: str) -> Queue:
     return found.get(name) or Queue(name=name)
 
 
-async def limit_named(store: Store, name: str) -> LaneInfo:
+async def limit_named(store: Store, name: str) -> LimitInfo:
     """Return a limit with its recent usage, or without numbers if no job has used it."""
-    for lane in await store.limits.listed(limit=MOST_LIMITS):
-        if lane.name == name:
-            return lane
-    return LaneInfo(name=name, template="", concurrency=None, rate=None, running=0, waiting=0)
+    for limit in await store.limits.listed(limit=MOST_LIMITS):
+        if limit.name == name:
+            return limit
+    return LimitInfo(name=name, template="", concurrency=None, rate=None, running=0, waiting=0)
 
 
 def _queues(

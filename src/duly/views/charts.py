@@ -16,8 +16,8 @@ from typing import TypeAlias
 from duly.clock import boottime
 from duly.errors import InvalidValue
 from duly.instants import floored
+from duly.store.evidence import LENGTHS, MOST_COUNTED, Depth, EndedStats
 from duly.store.store import Store
-from duly.store.values import LENGTHS, MOST_COUNTED, Depth, EndedStats
 
 BUDGET = 0.15  # seconds per refresh for reading stretches that are over
 GRACE = timedelta(seconds=30)  # a transaction is seen later than the moment it was begun at
@@ -71,7 +71,7 @@ class Charts:
         for start in known.keys() - set(starts):
             del known[start]
         await _learn(store, now, starts, step=step, known=known)
-        found = [_Summed.of(known.get(start), queue) for start in reversed(starts)]
+        found = [_summed(start, known.get(start), queue) for start in reversed(starts)]
         return _series(found, starts[::-1], step=step)
 
     def minute(self, start: datetime) -> Mapping[str, EndedStats]:
@@ -114,30 +114,21 @@ def _is_due(stretch: _Stretch | None, end: datetime, *, now: datetime, step: tim
     return now >= end + GRACE or abs(now - stretch.asked_at) >= step / 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Summed:
-    """A stretch over the queues that are meant."""
-
-    succeeded: int
-    failed: int
-    others: int
-    waiting: Sequence[int]
-    running: Sequence[int]
-    lateness: Sequence[int]
-
-    @classmethod
-    def of(cls, stretch: _Stretch | None, queue: str | None) -> "_Summed | None":
-        if stretch is None:
-            return None
-        parts = [one for one in stretch.queues.values() if queue is None or one.queue == queue]
-        return cls(
-            succeeded=sum(part.succeeded for part in parts),
-            failed=sum(part.failed for part in parts),
-            others=sum(part.others for part in parts),
-            waiting=_added(part.waiting for part in parts),
-            running=_added(part.running for part in parts),
-            lateness=_added(part.lateness for part in parts),
-        )
+def _summed(start: datetime, stretch: _Stretch | None, queue: str | None) -> EndedStats | None:
+    """Return the sums of one queue, or of all; None if the stretch is not known yet."""
+    if stretch is None:
+        return None
+    parts = [one for one in stretch.queues.values() if queue is None or one.queue == queue]
+    return EndedStats(
+        start=start,
+        queue=queue or "",
+        succeeded=sum(part.succeeded for part in parts),
+        failed=sum(part.failed for part in parts),
+        others=sum(part.others for part in parts),
+        waiting=_added(part.waiting for part in parts),
+        running=_added(part.running for part in parts),
+        lateness=_added(part.lateness for part in parts),
+    )
 
 
 def _added(histograms: Iterable[Sequence[int]]) -> list[int]:
@@ -145,7 +136,7 @@ def _added(histograms: Iterable[Sequence[int]]) -> list[int]:
 
 
 def _series(
-    found: Sequence[_Summed | None], starts: Sequence[datetime], *, step: timedelta
+    found: Sequence[EndedStats | None], starts: Sequence[datetime], *, step: timedelta
 ) -> Series:
     def lengths(name: str, share: float) -> Seconds:
         return tuple(

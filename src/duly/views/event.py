@@ -12,9 +12,10 @@ from duly.errors import NotFound
 from duly.model.event import Emitted, StoredEvent
 from duly.model.fire import Outcome
 from duly.policy.redaction import hidden, redacted
+from duly.store.records import EventRecord, Reaction
+from duly.store.replaying import ReplayResult
 from duly.store.store import Store
-from duly.store.values import EventRecord, Reaction, ReplayResult
-from duly.views import Listed, duration
+from duly.views import Listed, duration, filled
 from duly.views.fires import Fire
 from duly.views.tenancy import check_number
 
@@ -86,14 +87,11 @@ class EventView:
     @classmethod
     def of(cls, record: EventRecord) -> "EventView":
         event = record.event
-        return cls(
-            id=event.id,
-            name=event.name,
+        return filled(
+            cls,
+            event,
             key=None if event.key is None else redacted(event.key),
             payload=hidden(event.fields),
-            at=event.at,
-            submitter=event.submitter,
-            tenant=event.tenant,
             reactions=tuple(map(ReactionView.of, record.reactions)),
         )
 

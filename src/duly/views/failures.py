@@ -13,9 +13,9 @@ from typing import Final
 
 from duly.model.job_filter import Filter, parse_filter
 from duly.model.states import State
-from duly.policy.redaction import HIDDEN, redacted
+from duly.policy.redaction import HIDDEN, redacted, shortened
+from duly.store.job_search import LONGEST_TAIL, Failure
 from duly.store.store import Store
-from duly.store.values import LONGEST_TAIL, Failure
 
 MOST_GROUPED: Final = 2_000  # jobs, the newest
 MOST_GROUPS: Final = 100
@@ -106,7 +106,7 @@ def _group(task: str, line: str, members: Sequence[Failure], wanted: Filter) -> 
     about = replace(wanted, states=(State.FAILED,), task=task, error=part or wanted.error)
     return FailureGroup(
         task=task,
-        error=_cut(error_line(newest)),
+        error=shortened(error_line(newest), LONGEST_LINE),
         jobs=len(members),
         first_at=members[-1].ended_at,
         last_at=newest.ended_at,
@@ -124,7 +124,3 @@ def _telling_part(line: str) -> str | None:
     parts = line.replace(HIDDEN, _VARIABLE).split(_VARIABLE)
     longest = max((part.strip()[:LONGEST_PART].strip() for part in parts), key=len)
     return longest if len(longest) >= SHORTEST_PART else None
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…"

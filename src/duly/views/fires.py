@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Literal, TypeAlias
 
@@ -13,9 +13,10 @@ from duly.model.schedule import Plan
 from duly.model.states import ENDED, State
 from duly.policy.redaction import redacted
 from duly.rules.event_rule import BEGINNING
+from duly.store.evidence import Tally
 from duly.store.store import Store
-from duly.store.values import RunTimes, Tally
-from duly.views import duration
+from duly.store.values import RunTimes
+from duly.views import duration, filled
 
 RunResult: TypeAlias = Literal["succeeded", "late", "in progress", "overdue", "failed", "none"]
 
@@ -55,15 +56,8 @@ class Counts:
     @classmethod
     def total(cls, parts: "Iterable[Counts]") -> "Counts":
         parts = list(parts)
-        return cls(
-            succeeded=sum(part.succeeded for part in parts),
-            late=sum(part.late for part in parts),
-            in_progress=sum(part.in_progress for part in parts),
-            failed=sum(part.failed for part in parts),
-            overdue=sum(part.overdue for part in parts),
-            merged=sum(part.merged for part in parts),
-            skipped=sum(part.skipped for part in parts),
-        )
+        names = (field.name for field in fields(cls))
+        return cls(**{name: sum(getattr(part, name) for part in parts) for name in names})
 
 
 def result_of(
@@ -108,7 +102,7 @@ def counted(tallies: Iterable[Tally]) -> Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fire:
-    """A due moment of a schedule, what became of it, and why."""
+    """A due moment of a schedule, its outcome, and the reason."""
 
     id: int
     schedule: str
@@ -138,16 +132,11 @@ class Fire:
 
     @classmethod
     def of(cls, fire: StoredFire, schedule: str, *, reacts: bool = False) -> "Fire":
-        return cls(
-            id=fire.id,
+        return filled(
+            cls,
+            fire,
             schedule=schedule,
-            due_at=fire.due_at,
             outcome=fire.outcome.value,
-            reason=fire.reason,
-            job_id=fire.job_id,
-            decided_at=fire.decided_at,
-            covers_from=fire.covers_from,
-            count=fire.count,
             manual=fire.series != CLOCK and not reacts,
             event=fire.series if reacts else None,
         )
@@ -175,18 +164,10 @@ class FireView:
 
     @classmethod
     def of(cls, fire: Fire) -> "FireView":
-        return cls(
-            due_at=fire.due_at,
-            outcome=fire.outcome,  # type: ignore[arg-type] # one of the three
+        return filled(
+            cls,
+            fire,
             reason=redacted(fire.reason),
-            job_id=fire.job_id,
-            decided_at=fire.decided_at,
-            covers_from=fire.covers_from,
-            count=fire.count,
-            manual=fire.manual,
-            event=fire.event,
-            state=fire.state,
-            started_at=fire.started_at,
             lateness=duration(fire.lateness),
             took=duration(fire.took),
         )

@@ -19,9 +19,9 @@ from duly.model.job import StoredJob
 from duly.model.states import WAITING, State
 from duly.policy.redaction import redacted
 from duly.policy.why import Lineage, first_failed, how_far
+from duly.store.records import JobRecord
 from duly.store.store import Store
-from duly.store.values import JobRecord
-from duly.views import Listed, duration
+from duly.views import Listed, duration, filled
 from duly.views.tenancy import own_job, own_record
 
 AWAITING: Final = "waits for an event"
@@ -215,25 +215,15 @@ def _step_view(
     job: StoredJob | None,
     inner: FlowProgress | None,
 ) -> StepView:
-    return StepView(
+    return filled(
+        StepView,
+        step,
         number=step.number + 1,
         name=redacted(step.name),
-        task=step.task,
-        kind=step.kind,
-        state=step.state,
         before=tuple(number + 1 for number in step.before),
-        when=step.when,
-        if_failed=step.if_failed,
         critical=critical,
-        parts=step.parts,
-        remaining=step.remaining,
-        missed=step.missed,
-        stopped=step.stopped,
         reason=redacted(step.reason),
-        started_at=step.started_at,
-        ended_at=step.ended_at,
         took=duration(_took(step, now)),
-        job_id=step.job_id,
         job_state=None if job is None else job.state,
         flow=inner,
         awaits=Awaits.shown(job),

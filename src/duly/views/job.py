@@ -12,13 +12,14 @@ from duly.model.flow import FlowProgress
 from duly.model.job import Attempt, StoredJob
 from duly.model.job_filter import HIGHEST_NUMBER, Filter
 from duly.model.journal import LogLine, ProgressNote
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit
 from duly.model.states import ENDED, LIVE, Move, State, sources
-from duly.policy.redaction import hidden, hidden_call, redacted
+from duly.model.terms import Callback
+from duly.policy.redaction import hidden, hidden_call, json_text, redacted
 from duly.policy.why import Lineage, about, explain_job, first_line
+from duly.store.records import JobList, JobRecord
 from duly.store.store import Store
-from duly.store.values import JobList, JobRecord
-from duly.views import Listed, duration, read_json
+from duly.views import Listed, duration, filled, read_json
 from duly.views.failures import FailureGroup, failures
 from duly.views.flow import Awaits, FlowView, flow_progress, flow_view, lineage_of
 from duly.views.schedules import own_zone
@@ -37,6 +38,7 @@ LOG_LINES: Final = 1_000  # of a log, at once
 MOST_COUNTED: Final = 10_000
 MOST_NAMES: Final = 200  # of each kind, that are offered to be completed
 _SECOND: Final = timedelta(seconds=1)
+_WAITS: Final = {"event": "waits for", "outcome": "handed to"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,30 +90,17 @@ class JobView:
     ) -> Self:
         if worker is None and job.worker is not None:
             worker = str(job.worker)
-        return cls(
-            id=job.id,
-            state=job.state,
-            task=job.task,
+        return filled(
+            cls,
+            job,
             title=redacted(job.title),
-            queue=job.queue,
-            priority=job.priority,
-            tenant=job.tenant,
-            submitter=job.submitter,
             key=None if job.key is None else redacted(job.key),
-            tags=tuple(job.tags),
             schedule=schedule,
-            attempt=job.attempt,
             worker=worker,
-            created_at=job.created_at,
-            due_at=job.due_at,
-            ready_at=job.ready_at,
-            deadline=job.deadline,
             started_at=job.claimed_at,
-            ended_at=job.ended_at,
             took=duration(_took(job, now)),
             reason=redacted(job.reason),
             summary=_summary(job, flow),
-            parent=job.parent,
             step=None if job.step is None else job.step + 1,
             part=None if job.part is None else job.part + 1,
             flow=flow,
@@ -167,7 +156,18 @@ class ProgressView:
 
     percent: float
     message: str
+    meta: Annotated[Any, Meta(description="What else it reported.")]
     at: datetime
+
+    @classmethod
+    def of(cls, note: ProgressNote) -> Self:
+        meta = read_json(note.meta)
+        return cls(percent=note.percent, message=note.message, meta=meta, at=note.at)
+
+    @property
+    def reported(self) -> str:
+        """Return what else the job reported, as JSON; empty if it is nothing."""
+        return json_text(self.meta) if self.meta else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,14 +179,32 @@ class JobLimit:
     rate: Annotated[str | None, Meta(examples=["5/s"])]
 
     @classmethod
-    def of(cls, lane: Lane) -> "JobLimit":
-        rate = None if lane.rate is None else str(lane.rate)
-        return cls(name=lane.name, concurrency=lane.concurrency, rate=rate)
+    def of(cls, limit: NamedLimit) -> "JobLimit":
+        rate = None if limit.rate is None else str(limit.rate)
+        return cls(name=limit.name, concurrency=limit.concurrency, rate=rate)
 
     def __str__(self) -> str:
         """``2 at once, 5/s``."""
         at_once = "" if self.concurrency is None else f"{self.concurrency} at once"
         return ", ".join(filter(None, (at_once, self.rate)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackView:
+    """A task that is enqueued when a job ends."""
+
+    task: str
+    timeout: str | None
+
+    @classmethod
+    def of(cls, callback: Callback | None) -> "CallbackView | None":
+        if callback is None:
+            return None
+        return cls(task=callback.task, timeout=duration(callback.timeout))
+
+    def __str__(self) -> str:
+        """``tell_ops, timeout 30s``."""
+        return f"{self.task}, timeout {self.timeout}" if self.timeout else self.task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,9 +228,9 @@ class JobDetail(JobView):
     schedule_removed: Annotated[bool, Meta(description="Its schedule does not exist any more.")]
     result: Any
     error: str | None
-    on_success: Annotated[str | None, Meta(description="The task that follows its success.")]
-    on_failure: str | None
-    on_cancelled: str | None
+    on_success: Annotated[CallbackView | None, Meta(description="The task that follows success.")]
+    on_failure: CallbackView | None
+    on_cancelled: CallbackView | None
     flow: FlowView | None
     lineage: Annotated[Lineage | None, Meta(description="The flow that it is a step of.")]
     awaits: Awaits | None
@@ -246,9 +264,19 @@ class JobDetail(JobView):
         return (*self.attempts, last)
 
     @property
+    def callbacks(self) -> list[tuple[str, CallbackView]]:
+        """The tasks that follow, with their occasions."""
+        found = (
+            ("on success", self.on_success),
+            ("on failure", self.on_failure),
+            ("on cancelled", self.on_cancelled),
+        )
+        return [(occasion, callback) for occasion, callback in found if callback]
+
+    @property
     def facts(self) -> list[tuple[str, str]]:
         """The short fields as pairs of name and value, without empty ones."""
-        said = [
+        pairs = [
             ("task", self.task),
             ("key", self.key or ""),
             ("tenant", self.tenant),
@@ -256,11 +284,12 @@ class JobDetail(JobView):
             ("priority", str(self.priority) if self.priority else ""),
             ("submitter", self.submitter),
             ("limits", ", ".join(limit.name for limit in self.limits)),
-            ("waits for" if self.awaits else "waits at", self.waits_for or ""),
+            (_WAITS.get(self.waits or "", "waits at"), self.waits_for or ""),
             ("needs", ", ".join(f"{name}={amount}" for name, amount in self.needs.items())),
             ("timeout", about(parse_duration(self.timeout)) if self.timeout else ""),
+            ("reported", self.progress.reported if self.progress else ""),
         ]
-        return [(name, value) for name, value in said if value]
+        return [(name, value) for name, value in pairs if value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,9 +409,9 @@ async def matching(store: Store, wanted: Filter, action: Action, *, tenant: str 
     states = tuple(state for state in wanted.states or State if state in STATES[action])
     if not states:
         return Matching(words="", jobs=0)
-    meant = replace(own_filter(wanted, tenant), states=states)
-    count = await store.jobs.count(meant, at_most=MOST_COUNTED)
-    return Matching(words=str(meant), jobs=count)
+    narrowed = replace(own_filter(wanted, tenant), states=states)
+    count = await store.jobs.count(narrowed, at_most=MOST_COUNTED)
+    return Matching(words=str(narrowed), jobs=count)
 
 
 async def failure_groups(
@@ -423,14 +452,6 @@ def _detail(record: JobRecord, zone: str) -> JobDetail:
     job, terms, schedule = record.job, record.job.terms, record.schedule
     names = {worker.id: worker.name for worker in record.workers}
     runner = next((worker for worker in record.workers if worker.id == job.worker), None)
-    callbacks = {
-        name: None if callback is None else callback.task
-        for name, callback in (
-            ("on_success", terms.on_success),
-            ("on_failure", terms.on_failure),
-            ("on_cancelled", terms.on_cancelled),
-        )
-    }
     return JobDetail.of(
         job,
         now=record.now,
@@ -454,7 +475,9 @@ def _detail(record: JobRecord, zone: str) -> JobDetail:
         error=None if job.error is None else redacted(job.error),
         lineage=lineage_of(record),
         awaits=Awaits.shown(job),
-        **callbacks,
+        on_success=CallbackView.of(terms.on_success),
+        on_failure=CallbackView.of(terms.on_failure),
+        on_cancelled=CallbackView.of(terms.on_cancelled),
     )
 
 
@@ -480,7 +503,8 @@ def _attempt(one: Attempt, names: dict[int, str]) -> AttemptView:
 def _progress(note: ProgressNote | None) -> ProgressView | None:
     if note is None:
         return None
-    return ProgressView(percent=note.percent, message=redacted(note.message), at=note.at)
+    found = ProgressView.of(note)
+    return replace(found, message=redacted(found.message), meta=hidden(found.meta))
 
 
 def _took(job: StoredJob, now: datetime) -> timedelta | None:

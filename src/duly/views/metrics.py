@@ -1,25 +1,34 @@
 """Metrics in the OpenMetrics format, and whether work makes progress.
 
-All numbers are counted in the store on request, so every node returns the same ones.
+All numbers are of the whole store, so every node returns the same ones. Gauges are counted on
+request; counters and histograms are kept in the store by the meter.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+from duly import clock
+from duly.clock import boottime
+from duly.model.alert import KINDS
+from duly.store.counting import Durations
+from duly.store.evidence import LENGTHS, Depth
+from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.store import Store
-from duly.store.values import OVERDUE, Depth, StoreProgress
 from duly.version import __version__
 from duly.views.workers import present
 
 METRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+MICROSECONDS: Final = 1_000_000
 _SPECIAL = re.compile(r"[\\\"\n]")
+
+Samples: TypeAlias = list[tuple[dict[str, str], float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Progress, not presence: how long what is due has been waiting for a scheduler."""
+    """The time for which due work has been waiting for a scheduler."""
 
     ready: bool
     oldest_unfired_seconds: float
@@ -27,7 +36,7 @@ class Readiness:
 
 
 async def readiness(store: Store) -> Readiness:
-    progress = await store.upkeep.progress()
+    progress = await store.maintenance.progress()
     return Readiness(
         ready=progress.problem is None,
         oldest_unfired_seconds=round(progress.unfired_for.total_seconds(), 3),
@@ -35,28 +44,43 @@ async def readiness(store: Store) -> Readiness:
     )
 
 
+class MetricFamily(NamedTuple):
+    """A metric with its samples; those of a histogram are its durations by one label."""
+
+    kind: Literal["info", "gauge", "counter", "histogram"]
+    name: str
+    about: str
+    samples: Samples | tuple[str, Mapping[str, Durations]]
+
+
 async def metrics(store: Store) -> str:
-    progress = await store.upkeep.progress()
+    families = [*await _gauges(store), *await _counters(store)]
+    return "\n".join([line for family in families for line in _lines(family)] + ["# EOF", ""])
+
+
+async def _gauges(store: Store) -> list[MetricFamily]:
+    skew = await _clock_skew(store)
+    progress = await store.maintenance.progress()
     depths = await store.evidence.depths()
-    workers = present(await store.surroundings.living())
-    lines = [
-        *_family("duly_info", "The version that answers.", [({"version": __version__}, 1)]),
-        *_family(
-            "duly_oldest_unfired_seconds",
+    workers = present(await store.diagnostics.living())
+    dead_rows = await store.diagnostics.dead_rows()
+    alerts = await store.alerts.open()
+    unsent = await store.alerts.messages(pending=True)
+    gauges: list[tuple[str, str, Samples]] = [
+        (
+            "oldest_unfired_seconds",
             f"How long the oldest due moment waits for a scheduler; {OVERDUE.seconds} is trouble.",
             [({}, progress.unfired_for.total_seconds())],
         ),
-        *_family(
-            "duly_oldest_undispatched_seconds",
+        (
+            "oldest_undispatched_seconds",
             "How long the oldest due job waits to be made ready.",
             [({}, _undispatched(progress))],
         ),
-        *_family(
-            "duly_faulty_schedules", "Schedules that cannot be fired.", [({}, len(progress.faulty))]
-        ),
-        *_family("duly_jobs", "Jobs that have not ended, up to 10,001 of a kind.", _jobs(depths)),
-        *_family(
-            "duly_oldest_ready_seconds",
+        ("faulty_schedules", "Schedules that cannot be fired.", [({}, len(progress.faulty))]),
+        ("jobs", "Jobs that have not ended, up to 10,001 of a kind.", _jobs(depths)),
+        (
+            "oldest_ready_seconds",
             "How long the job that is claimed next has been ready.",
             [
                 ({"queue": one.queue}, (progress.now - one.oldest_ready_at).total_seconds())
@@ -64,23 +88,92 @@ async def metrics(store: Store) -> str:
                 if one.oldest_ready_at is not None
             ],
         ),
-        *_family("duly_workers", "Workers that live.", [({}, len(workers))]),
-        *_family(
-            "duly_worker_slots",
+        ("workers", "Workers that live.", [({}, len(workers))]),
+        (
+            "worker_slots",
             "How many jobs a worker runs at once.",
             [({"worker": one.name, "id": str(one.id)}, one.profile.slots) for one in workers],
         ),
-        *_family(
-            "duly_worker_running",
+        (
+            "worker_running",
             "How many it runs, as it last said.",
             [({"worker": one.name, "id": str(one.id)}, one.running) for one in workers],
         ),
-        "# EOF",
+        (
+            "clock_skew_seconds",
+            "How far the database's clock is ahead of the clock of the process that answers.",
+            [({}, skew)],
+        ),
+        (
+            "dead_tuples",
+            "Rows of a table that wait for vacuum; on PostgreSQL only.",
+            [({"table": table}, count) for table, count in dead_rows.items()],
+        ),
+        (
+            "alerts",
+            "Problems that are open.",
+            [({}, sum(one.problem.kind in KINDS and not one.resolved_at for one in alerts))],
+        ),
+        (
+            "unsent_alert_messages",
+            "Alerts and pings in the outbox, up to 100.",
+            [({}, len(unsent))],
+        ),
     ]
-    return "\n".join(lines) + "\n"
+    info: Samples = [({"version": __version__}, 1)]
+    return [
+        MetricFamily("info", "duly", "The version that answers.", info),
+        *(MetricFamily("gauge", f"duly_{name}", about, found) for name, about, found in gauges),
+    ]
 
 
-def _jobs(depths: Iterable[Depth]) -> list[tuple[dict[str, str], float]]:
+async def _counters(store: Store) -> list[MetricFamily]:
+    counters = await store.maintenance.counters()
+    jobs = [
+        ({"task": task, "queue": queue, "outcome": outcome}, float(count))
+        for task, queues in counters.jobs.items()
+        for queue, outcomes in queues.items()
+        for outcome, count in outcomes.items()
+    ]
+    fires = [
+        ({"outcome": outcome, "cause": cause}, float(count))
+        for outcome, causes in counters.fires.items()
+        for cause, count in causes.items()
+    ]
+    return [
+        MetricFamily(
+            "counter",
+            "duly_job_outcomes",
+            "Jobs by how they ended, and attempts after which a job was retried.",
+            jobs,
+        ),
+        MetricFamily("counter", "duly_fires", "Moments of schedules that were decided.", fires),
+        MetricFamily(
+            "histogram",
+            "duly_job_wait_seconds",
+            "How long jobs were ready before they started.",
+            ("queue", counters.wait),
+        ),
+        MetricFamily(
+            "histogram", "duly_job_run_seconds", "How long attempts ran.", ("task", counters.run)
+        ),
+        MetricFamily(
+            "histogram",
+            "duly_job_lateness_seconds",
+            "How long after their moment jobs of schedules started.",
+            ("queue", counters.lateness),
+        ),
+    ]
+
+
+async def _clock_skew(store: Store) -> float:
+    """Return how far the database's clock is ahead of ours; half of the round trip is its own."""
+    began, ours = boottime(), clock.now()
+    theirs = await store.diagnostics.now()
+    return (theirs - ours).total_seconds() - (boottime() - began) / 2
+
+
+def _jobs(depths: Iterable[Depth]) -> Samples:
     return [
         ({"queue": one.queue, "state": state}, number)
         for one in depths
@@ -93,13 +186,32 @@ def _jobs(depths: Iterable[Depth]) -> list[tuple[dict[str, str], float]]:
     ]
 
 
-def _family(name: str, about: str, samples: list[tuple[dict[str, str], float]]) -> Iterator[str]:
-    kind, family = ("info", name.removesuffix("_info")) if name == "duly_info" else ("gauge", name)
-    yield f"# TYPE {family} {kind}"
-    yield f"# HELP {family} {about}"
+def _lines(family: MetricFamily) -> Iterator[str]:
+    kind, name, about, samples = family
+    yield f"# TYPE {name} {kind}"
+    yield f"# HELP {name} {about}"
+    if isinstance(samples, tuple):
+        yield from _histograms(name, *samples)
+        return
+    suffix = {"info": "_info", "counter": "_total"}.get(kind, "")
     for labels, number in samples:
-        said = ",".join(f'{label}="{_escaped(value)}"' for label, value in labels.items())
-        yield f"{name}{f'{{{said}}}' if said else ''} {number:g}"
+        yield _sample(f"{name}{suffix}", labels, number)
+
+
+def _histograms(name: str, label: str, durations: Mapping[str, Durations]) -> Iterator[str]:
+    for value, found in durations.items():
+        count = 0
+        for bound, more in zip((*LENGTHS, None), found.counts, strict=True):
+            count += more
+            limit = "+Inf" if bound is None else f"{bound / MICROSECONDS}"
+            yield _sample(f"{name}_bucket", {label: value, "le": limit}, count)
+        yield _sample(f"{name}_count", {label: value}, count)
+        yield _sample(f"{name}_sum", {label: value}, found.total / MICROSECONDS)
+
+
+def _sample(name: str, labels: Mapping[str, str], number: float) -> str:
+    said = ",".join(f'{label}="{_escaped(value)}"' for label, value in labels.items())
+    return f"{name}{f'{{{said}}}' if said else ''} {number:.15g}"
 
 
 def _escaped(text: str) -> str:

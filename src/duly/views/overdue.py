@@ -109,15 +109,19 @@ class OverdueRuns:
     last_fired: datetime | None  # when a scheduler last decided anything
     scheduler_is_running: bool  # it fires other schedules, and not these
 
-    def sentence(self, zone: str) -> str:
+    def sentence(self, zone: str, *, tenant: str | None = None) -> str:
+        """Return the sentence of the banner; a tenant is not told about the runs of others."""
         clock = LocalClock(zone, self.now)
+        counted = f" {self.counted} overdue" if tenant is None else ""
         if self.scheduler_is_running:
             since = f"{clock.near(self.since)} ({clock.ago(self.since)} ago)"
-            return f"A scheduler is running but behind: {self.counted} overdue since {since}."
+            return (
+                f"A scheduler is running but behind:{counted or ' runs are overdue'} since {since}."
+            )
         last = self.last_fired
         fired = "ever fired" if last is None else f"fired since {clock.near(last)}"
         ago = "" if last is None else f" ({clock.ago(last)} ago)"
-        return f"No scheduler is running: nothing was {fired}{ago}. {self.counted} overdue."
+        return f"No scheduler is running: nothing was {fired}{ago}.{counted and f'{counted}.'}"
 
     @property
     def counted(self) -> str:

@@ -11,26 +11,26 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from duly.declare.changes import FieldDifference
-from duly.declare.comparison import plan
-from duly.declare.entry_plans import entry_of
-from duly.declare.schedule_file import ScheduleFile
 from duly.errors import NotFound, RuleError
+from duly.files.comparison import FieldDifference, plan
+from duly.files.entry_plans import entry_of
+from duly.files.schedule_file import ScheduleFile
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, SuggestedCommand
 from duly.rules import Spaced, clock_change_notes, local_time
+from duly.store.maintenance import AHEAD
+from duly.store.schedules import ScheduleRecord
 from duly.store.store import Store
-from duly.store.values import AHEAD, ScheduleRecord
 from duly.views.fires import Fire, FireView, fires_of
 from duly.views.schedules import (
     Schedule,
     ScheduleView,
-    beyond,
     in_words,
     moments_ahead,
     own_zone,
     policies_in_words,
+    without_skipped,
 )
 
 PAGE: Final = 25
@@ -139,7 +139,7 @@ async def schedule_detail(
     """
     limit = max(page + 1, measured)
     found = await store.schedules.record(name, until=before, limit=limit, changes=CHANGES)
-    stored = beyond(found.schedule, found.skipped)
+    stored = without_skipped(found.schedule, found.skipped)
     fires = fires_of(found.fires, found.runs, stored.plan)
     schedule = Schedule.of(stored, found.fires[0] if found.fires and before is None else None)
     plan, is_readable = stored.plan, stored.plan.is_readable

@@ -26,7 +26,9 @@ from duly.policy.why.answer import plural
 from duly.rules import Budget, On, Rule, Spaced, clock_change_notes, local_time, parse
 from duly.store.store import Store
 from duly.store.values import RunTimes
+from duly.views import filled
 from duly.views.fires import LATE, Fire, FireView, RunResult, reacts, result_of, with_run
+from duly.views.tenancy import own_filter
 
 MOST_PREVIEWED = 1_000
 PAGE = 1_000
@@ -34,7 +36,7 @@ PAGE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A rule about time, what it runs, and where it stands."""
+    """A schedule: its rule, its task and its current state."""
 
     name: str
     rule: str
@@ -44,6 +46,8 @@ class Schedule:
     title: str
     queue: str
     tags: tuple[str, ...]
+    tenant: str
+    submitter: str
     owner: str  # "code", "file", "api", "person"
     paused: bool
     paused_until: datetime | None
@@ -58,25 +62,16 @@ class Schedule:
     @classmethod
     def of(cls, schedule: StoredSchedule, last: StoredFire | None) -> "Schedule":
         plan, pause = schedule.plan, schedule.pause
-        return cls(
-            name=plan.name,
-            rule=plan.rule,
-            zone=plan.zone,
-            task=plan.task,
-            args=plan.args,
-            title=plan.title,
-            queue=plan.queue,
-            tags=plan.tags,
+        return filled(
+            cls,
+            plan,
+            schedule,
             owner=plan.owner.value,
             paused=pause is not None,
             paused_until=None if pause is None else pause.until,
             note=schedule.fault or ("" if pause is None else pause.note),
-            next_at=schedule.next_at,
-            runs_left=schedule.runs_left,
             finished=schedule.is_finished,
-            created_at=schedule.created_at,
             last=None if last is None else Fire.of(last, plan.name, reacts=reacts(plan)),
-            plan=plan,
         )
 
 
@@ -94,6 +89,8 @@ class ScheduleView:
     queue: str
     priority: int
     tags: tuple[str, ...]
+    tenant: str
+    submitter: str
     owner: Literal["code", "file", "api", "person"]
     policies: Annotated[dict[str, Any], Meta(description="Policies that differ from the defaults.")]
     paused: bool
@@ -108,26 +105,15 @@ class ScheduleView:
     @classmethod
     def of(cls, schedule: Schedule, **more: Any) -> Self:
         plan = schedule.plan
-        return cls(
-            name=schedule.name,
-            rule=schedule.rule,
-            zone=schedule.zone,
+        return filled(
+            cls,
+            schedule,
+            plan,
             sentence=in_words(plan),
-            task=schedule.task,
             args=hidden_call(schedule.task, json.loads(schedule.args)),
             title=redacted(schedule.title),
-            queue=schedule.queue,
-            priority=plan.priority,
-            tags=schedule.tags,
-            owner=schedule.owner,  # type: ignore[arg-type] # one of the four
             policies=_policies(plan),
-            paused=schedule.paused,
-            paused_until=schedule.paused_until,
             note=redacted(schedule.note),
-            next_at=schedule.next_at,
-            runs_left=schedule.runs_left,
-            finished=schedule.finished,
-            created_at=schedule.created_at,
             last=None if schedule.last is None else FireView.of(schedule.last),
             **more,
         )
@@ -139,20 +125,22 @@ def _policies(plan: Plan) -> dict[str, Any]:
     return policies if retry is None else policies | {"retry": json.loads(retry)}
 
 
-async def found(store: Store, name: str) -> Schedule:
+async def read_schedule(store: Store, name: str) -> Schedule:
     there = await upcoming_one(store, await store.schedules.get(name))
     latest = await store.ledger.latest([there.id])
     return Schedule.of(there, latest.get(there.id))
 
 
-async def listed(store: Store, wanted: ScheduleFilter, *, after: str, limit: int) -> list[Schedule]:
+async def schedule_list(
+    store: Store, wanted: ScheduleFilter, *, after: str, limit: int
+) -> list[Schedule]:
     """Matching schedules in name order, starting after the cursor ``after``."""
-    found = await meant(store, wanted, after=after, limit=limit)
+    found = await matching_schedules(store, wanted, after=after, limit=limit)
     latest = await store.ledger.latest([schedule.id for schedule in found])
     return [Schedule.of(schedule, latest.get(schedule.id)) for schedule in found]
 
 
-async def meant(
+async def matching_schedules(
     store: Store, wanted: ScheduleFilter, *, after: str, limit: int
 ) -> list[StoredSchedule]:
     """Return matching schedules as they are stored."""
@@ -180,7 +168,7 @@ def moments_ahead(
     """Return the next moments of a schedule that are not skipped in advance."""
     kept = schedule.plan.kept
     if isinstance(kept, Spaced):
-        next_at = beyond(schedule, skipped).next_at
+        next_at = without_skipped(schedule, skipped).next_at
         return [] if next_at is None else [next_at]
     moments: list[datetime] = []
     count = schedule.coming(count)
@@ -228,11 +216,11 @@ def policies_in_words(plan: Plan) -> Sequence[str]:
 
 
 _OVERLAP = {
-    "skip": "is skipped while the run before has not ended",
-    "queue_one": "waits for the run before; only the newest waits",
-    "queue_all": "waits for the runs before",
-    "replace": "stops the run before, if that has not ended",
-    "allow": "runs beside the run before, if that has not ended",
+    "skip": "is skipped while the previous run has not ended",
+    "queue_one": "waits for the previous run; only the newest waits",
+    "queue_all": "waits for all previous runs",
+    "replace": "stops the previous run, if it has not ended",
+    "allow": "runs beside the previous run, if it has not ended",
 }
 _LATE = {"skip": "or is skipped", "run": "or runs late", "hurry": "or goes before others"}
 
@@ -251,7 +239,7 @@ def _missed_in_words(missed: Missed) -> str:
 async def upcoming(store: Store, schedules: Sequence[StoredSchedule]) -> list[StoredSchedule]:
     """Return the schedules, each with its next moment that is not skipped."""
     skipped = await store.ledger.skipped_ahead([one.id for one in schedules])
-    return [beyond(one, skipped.get(one.id, frozenset())) for one in schedules]
+    return [without_skipped(one, skipped.get(one.id, frozenset())) for one in schedules]
 
 
 async def upcoming_one(store: Store, schedule: StoredSchedule) -> StoredSchedule:
@@ -259,7 +247,7 @@ async def upcoming_one(store: Store, schedule: StoredSchedule) -> StoredSchedule
     return found
 
 
-def beyond(schedule: StoredSchedule, skipped: AbstractSet[datetime]) -> StoredSchedule:
+def without_skipped(schedule: StoredSchedule, skipped: AbstractSet[datetime]) -> StoredSchedule:
     """Return the schedule with the first of its next moments that is not skipped."""
     moment = schedule.next_at
     if moment not in skipped or schedule.pause is not None or not schedule.plan.is_readable:
@@ -331,7 +319,7 @@ async def rule_facts(
     store: Store, text: str, *, zone: str | None, dst: str = "cron", count: int = 10
 ) -> RuleView:
     """Evaluate a rule that a caller typed. It runs in a thread, since it may take a second."""
-    now = await store.surroundings.now()
+    now = await store.diagnostics.now()
     return await asyncio.to_thread(_rule_facts, text, now, zone=zone, dst=dst, count=count)
 
 
@@ -388,12 +376,13 @@ class ScheduleRows:
 
 
 async def schedule_rows(
-    store: Store, words: str, *, after: str = "", limit: int = ROWS
+    store: Store, words: str, *, tenant: str | None = None, after: str = "", limit: int = ROWS
 ) -> ScheduleRows:
     """Matching schedules in name order, starting after the cursor ``after``."""
-    found = await meant(store, parse_schedule_filter(words), after=after, limit=limit + 1)
+    wanted = own_filter(parse_schedule_filter(words), tenant)
+    found = await matching_schedules(store, wanted, after=after, limit=limit + 1)
     shown = found[:limit]
-    now = await store.surroundings.now()
+    now = await store.diagnostics.now()
     recent = await _recent(store, shown)
     return ScheduleRows(
         rows=[

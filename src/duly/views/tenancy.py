@@ -1,16 +1,21 @@
-"""Access of one tenant: a caller may see and change only the jobs of its tenant.
+"""Access of one tenant: a caller may see and change only the jobs and schedules of its tenant.
 
-Another tenant's job is not found: the answer is the same as for a number that no job has.
+Another tenant's job is not found: the answer is the same as for a number that no job has. Names of
+schedules are shared by all tenants: a taken name is refused, and nothing else is said about it.
 """
 
 from dataclasses import replace
+from typing import TypeVar
 
 from duly.errors import NotAllowed, NotFound
-from duly.model.filter_language import fits
 from duly.model.job import JobRequest, StoredJob
-from duly.model.job_filter import HIGHEST_NUMBER, Filter
+from duly.model.job_filter import HIGHEST_NUMBER, Filter, fits
+from duly.model.schedule import Plan
+from duly.model.schedule_filter import ScheduleFilter
+from duly.store.records import JobRecord
 from duly.store.store import Store
-from duly.store.values import JobRecord
+
+F = TypeVar("F", Filter, ScheduleFilter)
 
 BUILT_IN = "duly."  # built-in tasks run any command: they are not for tenants
 
@@ -42,8 +47,7 @@ def own_call(call: JobRequest, tenant: str | None) -> JobRequest:
         return call
     if call.tenant not in ("", tenant):
         raise NotAllowed(f'tenant="{call.tenant}": jobs are enqueued for {tenant} here')
-    if call.task.startswith(BUILT_IN):
-        raise NotAllowed(f"{call.task} is for those who may use everything, not for one tenant")
+    _refuse_built_in(call.task)
     if call.key is not None:
         raise NotAllowed(
             f'key="{call.key}": all tenants share the keys of a task, so {tenant} may not move '
@@ -52,13 +56,45 @@ def own_call(call: JobRequest, tenant: str | None) -> JobRequest:
     return replace(call, tenant=tenant)
 
 
-def own_filter(wanted: Filter, tenant: str | None) -> Filter:
-    """Return the filter, narrowed to the jobs of the tenant; unchanged if the tenant is None."""
+def own_filter(wanted: F, tenant: str | None) -> F:
+    """Return a filter of jobs or schedules, narrowed to the tenant; unchanged if it is None."""
     if tenant is None:
         return wanted
     if not fits(tenant, wanted.tenant):
         raise NotAllowed(f"tenant:{wanted.tenant}: you may see what is {tenant}'s")
     return replace(wanted, tenant=tenant)
+
+
+async def check_own_schedule(store: Store, name: str, tenant: str | None) -> None:
+    """Raise ``NotFound`` for a schedule that the caller may not see."""
+    if not await is_own_schedule(store, name, tenant):
+        raise NotFound(f'there is no schedule "{name}"')
+
+
+async def is_own_schedule(store: Store, name: str, tenant: str | None) -> bool:
+    """Return whether the caller may see and change the schedule."""
+    if tenant is None:
+        return True
+    return (await store.schedules.get(name)).plan.tenant == tenant
+
+
+def own_plan(plan: Plan, tenant: str | None) -> Plan:
+    """Return the plan in the tenant's name; refuse one that could affect another tenant's job."""
+    if tenant is None:
+        return plan
+    if plan.tenant not in ("", tenant):
+        raise NotAllowed(f'tenant="{plan.tenant}": schedules are for {tenant} here')
+    _refuse_built_in(plan.task)
+    if plan.reaction is not None:
+        raise NotAllowed(
+            f'"{plan.rule}": events without a tenant would start it, and {tenant} may not see those'
+        )
+    return replace(plan, tenant=tenant)
+
+
+def _refuse_built_in(task: str) -> None:
+    if task.startswith(BUILT_IN):
+        raise NotAllowed(f"{task} is for those who may use everything, not for one tenant")
 
 
 def _check_tenant(job: StoredJob, tenant: str | None) -> None:

@@ -19,6 +19,7 @@ from duly.model.schedule import StoredSchedule
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, first_line
 from duly.store.store import Store
+from duly.views import filled
 from duly.views.attention import Need, needs
 from duly.views.day_strip import DayStrip, StripView
 from duly.views.fires import LATE, Counts, counted
@@ -120,7 +121,8 @@ class Status:
         in_progress = (
             f"; {self.counts.in_progress:,} in progress" if self.counts.in_progress else ""
         )
-        return f"All {ended:,} runs since {self._start(clock)} were OK{in_progress}."
+        runs, were = ("1 run", "was") if ended == 1 else (f"All {ended:,} runs", "were")
+        return f"{runs} since {self._start(clock)} {were} OK{in_progress}."
 
     def _of_all(self, clock: LocalClock) -> str:
         """Count the scheduled runs. An item may need attention although no schedule was due."""
@@ -158,26 +160,8 @@ class TodayView:
 
     @classmethod
     def of(cls, found: Status, zone: str) -> "TodayView":
-        counts = found.counts
-        return cls(
-            headline=found.headline(zone),
-            ok=found.ok,
-            now=found.now,
-            since=found.since,
-            due=counts.due,
-            succeeded=counts.succeeded,
-            late=counts.late,
-            in_progress=counts.in_progress,
-            failed=counts.failed,
-            overdue=counts.overdue,
-            merged=counts.merged,
-            skipped=counts.skipped,
-            needs=found.needs,
-            running=found.running,
-            running_count=found.running_count,
-            awaiting=found.awaiting,
-            next=found.coming,
-        )
+        headline = found.headline(zone)
+        return filled(cls, found.counts, found, headline=headline, next=found.coming)
 
 
 async def status(store: Store, strip: DayStrip | None = None, *, zone: str | None = None) -> Status:
@@ -185,7 +169,7 @@ async def status(store: Store, strip: DayStrip | None = None, *, zone: str | Non
 
     Times in sentences are in ``zone``; without one, each is in the zone of its schedule.
     """
-    progress = await store.upkeep.progress()
+    progress = await store.maintenance.progress()
     due = await store.evidence.due_before(HORIZON, limit=MOST_NEXT * 10)
     view = None if strip is None else await strip.look(store, progress.now, first=due)
     since = progress.now - WINDOW if view is None else view.since
@@ -368,5 +352,5 @@ class TodayCache:
         """Return the overdue runs, which every page shows first; cached for concurrent pages."""
         if boottime() - self._overdue_asked_at > FRESH_SECONDS:
             self._overdue_asked_at = boottime()
-            self._overdue = await find_overdue(store, await store.surroundings.now())
+            self._overdue = await find_overdue(store, await store.diagnostics.now())
         return self._overdue

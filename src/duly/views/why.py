@@ -1,4 +1,4 @@
-"""Why a schedule ran or did not, and where a job is: gathers evidence for ``policy.why``."""
+"""Gather the evidence with which ``policy.why`` explains a schedule, a moment or a job."""
 
 import shlex
 from collections.abc import Sequence
@@ -21,10 +21,9 @@ from duly.policy.why import (
     AskedTime,
     Explanation,
     JobEvidence,
-    LaneEvidence,
+    Lineage,
     LocalClock,
     MomentEvidence,
-    ScheduleChange,
     SuggestedCommand,
     about,
     explain_absence,
@@ -35,8 +34,10 @@ from duly.policy.why import (
 )
 from duly.policy.why.answer import plural
 from duly.rules import Spaced, clock_change_notes
+from duly.store.maintenance import AHEAD
+from duly.store.records import JobRecord
 from duly.store.store import Store
-from duly.store.values import AHEAD, JobRecord, LaneInfo
+from duly.views import filled
 from duly.views.flow import lineage_of
 from duly.views.overdue import find_overdue, runs_due
 from duly.views.schedules import schedule_named, upcoming_one
@@ -50,37 +51,30 @@ MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandView:
-    """A command that helps."""
-
-    what: str
-    line: Annotated[str, Meta(description="What to type.")]
-    job_id: Annotated[int | None, Meta(description="The job that it is about.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WhyView:
     """The outcome of a job or of a scheduled run, and its reason."""
 
     sentence: str
+    lineage: Annotated[Lineage | None, Meta(description="The flow that the job is a step of.")]
     evidence: tuple[str, ...]
-    commands: tuple[CommandView, ...]
+    attempts: Annotated[
+        tuple[str, ...], Meta(description="A line for each of the last failed attempts.")
+    ]
+    commands: tuple[SuggestedCommand, ...]
 
     @classmethod
     def of(cls, answer: Explanation) -> "WhyView":
         return cls(
             sentence=redacted(answer.sentence),
+            lineage=answer.lineage,
             evidence=tuple(map(redacted, answer.evidence)),
-            commands=tuple(
-                CommandView(what=one.what, line=redacted(one.line), job_id=one.job_id)
-                for one in answer.commands
-            ),
+            attempts=tuple(map(redacted, answer.attempts)),
+            commands=tuple(replace(one, line=redacted(one.line)) for one in answer.commands),
         )
 
     def __str__(self) -> str:
         """The sentence, and below it the evidence and the commands."""
-        commands = tuple(SuggestedCommand(one.what, one.line, one.job_id) for one in self.commands)
-        return str(Explanation(sentence=self.sentence, evidence=self.evidence, commands=commands))
+        return str(filled(Explanation, self, short=""))
 
 
 async def why_schedule(store: Store, name: str, at: datetime | str | None = None) -> str:
@@ -133,7 +127,7 @@ async def hindrance(store: Store, job: StoredJob) -> str | None:
 
 async def _answer_schedule(store: Store, name: str, at: datetime | str | None) -> Explanation:
     schedule = await schedule_named(store, name)
-    now = (await store.upkeep.progress()).now
+    now = (await store.maintenance.progress()).now
     try:
         zone = schedule.plan.shown_zone
     except DulyError as error:
@@ -161,7 +155,7 @@ async def answer_moment(
 
     Times are in ``zone``, by default in the schedule's zone.
     """
-    now = (await store.upkeep.progress()).now
+    now = (await store.maintenance.progress()).now
     due, evidence = moment or fire.due_at, store.evidence
     into = other = None
     if fire.outcome is Outcome.MERGED:
@@ -222,7 +216,7 @@ async def _latest(store: Store, schedule: StoredSchedule, now: datetime) -> Expl
         answer = await _absent(store, schedule, asked, moment=overdue, now=now)
         before = [] if latest is None else [await answer_moment(store, schedule, latest)]
         more = _overdue_since(schedule, overdue, now)
-        said = (f"the run before: {one.sentence}" for one in before)
+        said = (f"the previous run: {one.sentence}" for one in before)
         return replace(answer, evidence=(*more, *said, *answer.evidence))
     pending = _pending(schedule, now)
     stopped = schedule.pause is not None or schedule.fault is not None
@@ -310,7 +304,7 @@ async def _absent(
             moment=moment,
             before=before,
             after=after,
-            changes=tuple(ScheduleChange(at, who, what) for at, who, what in changes),
+            changes=tuple(changes),
             last_decision=await store.evidence.last_decision(now),
             scheduler_is_running=late is None or late.scheduler_is_running,
             notes=_clock_notes(schedule, asked.start - SAME_NIGHT, asked.until, past=False),
@@ -386,22 +380,10 @@ def evidence_of(record: JobRecord, *, zone: str | None = None) -> JobEvidence:
         queue=record.queue,
         running_in_queue=record.running_in_queue,
         ahead=record.ahead,
-        lane=_lane(record.limit),
+        limit=record.limit,
         behind=None if record.behind is None or record.behind.id == job.id else record.behind,
     )
 
 
 def _usual(lengths: Sequence[timedelta]) -> timedelta | None:
     return sorted(lengths)[len(lengths) // 2] if len(lengths) >= ENOUGH_RUNS else None
-
-
-def _lane(limit: LaneInfo | None) -> LaneEvidence | None:
-    if limit is None:
-        return None
-    return LaneEvidence(
-        name=limit.name,
-        concurrency=limit.concurrency,
-        rate=limit.rate,
-        running=limit.running,
-        waiting=limit.waiting,
-    )

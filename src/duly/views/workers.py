@@ -1,4 +1,4 @@
-"""Which workers are alive, as far as the caller's machine can tell.
+"""The workers that are alive, as far as the caller's machine can tell.
 
 The store considers a worker alive until its lease ends. A caller on the worker's own machine can
 see whether its process exists: if it does not, there is no need to wait for the end of the lease.

@@ -1,36 +1,47 @@
-"""The ASGI application: all routes, error handlers and security headers.
+"""The ASGI application: all routes, probes, error handlers and security headers.
 
 ``mounted`` is for ``app.mount("/duly", duly.asgi(auth=…))``. The guards of the outer application do
 not protect a mounted one, so ``auth`` is required. There is no lifespan: the database is opened by
-the first request. Nothing tells a mounted application that the server stops, so its streams end
-after a while and browsers reconnect.
+the first request. Nothing tells a mounted application that the server stops: its streams look
+whether uvicorn does, and end after a while anyway; browsers reconnect.
 """
 
+import re
 from collections.abc import Collection
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.convertors import IntegerConvertor, register_url_convertor
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from duly.app.web_backend import WebBackend
 from duly.connection import LazyStore
 from duly.errors import InvalidValue, NotFound
 from duly.registry.registry import Registry
-from duly.remote.problems import HttpProblem
+from duly.remote.calls import answer, greeting
+from duly.remote.http import HttpProblem
+from duly.views.metrics import METRICS_TYPE, metrics, readiness
 from duly.web.api import API
 from duly.web.authentication import Authenticator, AuthFunction
-from duly.web.error_responses import refusal, respond
-from duly.web.live import MOUNTED_SECONDS, EventStream, LivePages
+from duly.web.live import MOUNTED_SECONDS, EventStream, LivePages, events
 from duly.web.pages import OTHER_ROUTES, PAGES
-from duly.web.probes import PROBES, PUBLIC_PROBES
-from duly.web.routes import PublicRoute, WebRoute, WebServices, protected_endpoint, public_endpoint
-from duly.web.security_headers import SecurityHeaders
+from duly.web.request import WebRequest
+from duly.web.routes import (
+    PublicRoute,
+    WebRoute,
+    WebServices,
+    protected_endpoint,
+    public_endpoint,
+    refusal,
+    respond,
+)
 from duly.web.sign_in import SIGN_IN_ROUTES
 
 
@@ -135,13 +146,15 @@ def mounted(
     *,
     zone: str | None,
     auth: Literal["token"] | AuthFunction,
+    tokens: bool = False,
     longest: float = MOUNTED_SECONDS,
 ) -> ASGIApp:
+    """Return the application; ``tokens`` accepts access tokens besides the host's ``auth``."""
     backend = WebBackend(home, registry, zone=zone)
     if auth == "token":
         authenticator = Authenticator(backend)
     elif callable(auth):
-        authenticator = Authenticator(backend, host=auth)
+        authenticator = Authenticator(backend, host=auth, tokens=tokens)
     else:
         raise InvalidValue(
             f'auth={auth!r}: expected "token", for access tokens of duly, or a function that takes '
@@ -149,3 +162,122 @@ def mounted(
         )
     app, _ = make_application(backend, authenticator, longest=longest)
     return app
+
+
+NOT_READY: Final = 503
+
+
+async def alive(_: WebServices, __: Request) -> Response:
+    """Answer that the process is alive; /readyz reports whether schedules are fired."""
+    return PlainTextResponse("ok\n")
+
+
+async def ready(services: WebServices, _: Request) -> Response:
+    """Return how long the oldest due run has waited for a scheduler; 503 if too long."""
+    found = await services.backend.ask(readiness)
+    status = 200 if found.ready else NOT_READY
+    return JSONResponse(msgspec.to_builtins(found), status_code=status)
+
+
+async def show_metrics(_: WebServices, request: WebRequest, __: bytes) -> Response:
+    return Response(await request.app.ask(metrics), media_type=METRICS_TYPE)
+
+
+async def stream(services: WebServices, request: WebRequest, _: bytes) -> Response:
+    if services.live.is_polled:
+        raise NotFound(
+            "this server is mounted in a WSGI application, which has no streams: poll "
+            "/api/v1/jobs, or run duly web beside it"
+        )
+    services.live.check_room(request.user.name)
+    return events(await services.events.listen(request.user, request.last_event))
+
+
+async def greet(_: WebServices, __: WebRequest, ___: bytes) -> Response:
+    return Response(greeting(), media_type="application/json")
+
+
+async def answer_command(_: WebServices, request: WebRequest, body: bytes) -> Response:
+    """Run a store call of ``duly --url``; each call requires its own role."""
+    noun, verb = request.name("noun"), request.name("verb")
+    found = await request.app.ask(answer, noun, verb, body, user=request.user)
+    return Response(found, media_type="application/json")
+
+
+# Health and readiness need no authentication, and reveal no names.
+PUBLIC_PROBES: Final = (
+    PublicRoute(method="GET", path="/healthz", handler=alive),
+    PublicRoute(method="GET", path="/readyz", handler=ready),
+)
+PROBES: Final = (
+    WebRoute(method="GET", path="/metrics", role="viewer", handler=show_metrics),
+    WebRoute(method="GET", path="/api/v1/stream", role="viewer", handler=stream, tenants=True),
+    WebRoute(method="GET", path="/api/v1/store", role="viewer", handler=greet),
+    WebRoute(
+        method="POST", path="/api/v1/store/{noun}/{verb}", role="viewer", handler=answer_command
+    ),
+)
+
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+_HOST = re.compile(
+    r"(?P<name>\[[0-9a-f:.]{2,45}\]|[a-z0-9_.-]{1,255})(?::[0-9]{0,5})?", re.ASCII | re.IGNORECASE
+)
+LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+class SecurityHeaders:
+    """Security headers on every response, and checks of the ``Host`` header.
+
+    The headers allow only scripts and styles of this server, and forbid frames, type sniffing and
+    caching. Browsers send a referrer to this site only; without it, they would hide the Origin that
+    the CSRF check needs. On a loopback address only local host names are answered, against DNS
+    rebinding. A malformed ``Host`` is refused everywhere, because two parsers could read two hosts
+    in it.
+    """
+
+    def __init__(self, app: ASGIApp, *, names: Collection[str] = ()) -> None:
+        self._app = app
+        self._names = frozenset(names)  # empty: any host name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        await self._answering(scope)(scope, receive, with_headers)
+
+    def _answering(self, scope: Scope) -> ASGIApp:
+        said = Headers(scope=scope).getlist("host")
+        found = _HOST.fullmatch(said[0]) if len(said) == 1 else None
+        if said and found is None:
+            return _NO_HOST
+        name = found["name"].lower() if found else ""
+        return self._app if not self._names or name in self._names else _WRONG_NAME
+
+
+_NO_HOST = PlainTextResponse("the Host header is malformed\n", status_code=400)
+_WRONG_NAME = PlainTextResponse(
+    "this server only answers to local host names: open http://127.0.0.1, or allow other names "
+    "with --hosts\n",
+    status_code=421,
+)

@@ -3,7 +3,7 @@
 A program sends an access token in the header ``Authorization``. A person signs in with one; from
 then on the browser sends the secret of a session, in a cookie that scripts cannot read. The store
 keeps the secret's hash until they sign out. Or a trusted proxy names the user. An application that
-is mounted with ``auth=`` calls only that function: it does not accept tokens of duly.
+is mounted with ``auth=`` calls only that function: it accepts tokens of duly only if asked to.
 
 A browser also sends its cookies when another site triggers the request. So a change needs an
 ``Origin`` of ours and the CSRF token, which is in a cookie and in every form of our pages.
@@ -96,7 +96,8 @@ class Authenticator:
     """Finds the user of a request.
 
     ``launch`` is the secret of this server start, which signs in as admin. ``host`` is the outer
-    application's function, which is asked instead of everything else.
+    application's function, which is asked instead of everything else; with ``tokens``, access
+    tokens in the header ``Authorization`` are accepted, too.
     """
 
     def __init__(
@@ -106,12 +107,14 @@ class Authenticator:
         launch: str | None = None,
         proxy: TrustedProxy | None = None,
         host: AuthFunction | None = None,
+        tokens: bool = False,
     ) -> None:
         self._backend = backend
         self._launch = launch
         self._proxy = proxy
         self._host = host
-        self.failed_sign_ins = FailedSignIns()
+        self._tokens = tokens
+        self.failed_sign_ins: FailedSignIns = FailedSignIns()
 
     @property
     def takes_tokens(self) -> bool:
@@ -120,14 +123,19 @@ class Authenticator:
 
     async def caller(self, connection: HTTPConnection) -> Caller | None:
         secret = _bearer(connection)
+        if secret is not None and (self._host is None or self._tokens):
+            user = await self.user_of(secret)
+            if user is not None:
+                return Caller(user, "token", ambient=False)
         if self._host is not None:
             found = self._host(connection)
             user = await found if inspect.isawaitable(found) else found
+            if user is not None and not isinstance(user, User):
+                raise TypeError(f"auth returned {user!r}: expected a duly.User, or None")
             # A browser never sends a Bearer token by itself, and another site cannot make it.
             return None if user is None else Caller(user, "http", ambient=secret is None)
         if secret is not None:
-            user = await self.user_of(secret)
-            return None if user is None else Caller(user, "token", ambient=False)
+            return None
         if self._proxy is not None and (user := self._proxy.user(connection)) is not None:
             return Caller(user, "http", ambient=True)
         user = await self._user_of_session(connection)

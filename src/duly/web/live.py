@@ -3,7 +3,8 @@
 A page that several people watch is rendered once per round and sent to all of them. A round takes a
 second, or longer if rendering is slow, so that watching costs at most a tenth of a core. Without
 watchers nothing is done. A stream ends when the server stops, and after ``longest`` seconds where
-we cannot know that it stops; browsers reconnect by themselves.
+we may not notice that it stops; browsers reconnect by themselves. Where the host has no streams
+(WSGI), each connection gets the page once, and reconnecting is polling.
 
 The event stream polls once a second for all listeners. A client that reconnects sends its last
 event (``Last-Event-ID``) and gets the events after it. A client that is too slow gets a ``missed``
@@ -12,6 +13,7 @@ event with a count, and never slows down the others.
 
 import asyncio
 import re
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
@@ -21,7 +23,7 @@ from typing import Final
 from weakref import WeakSet
 
 import msgspec
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from duly.app.web_backend import WebBackend
 from duly.clock import boottime, sleep
@@ -36,9 +38,12 @@ QUIET_SECONDS = 15.0  # then a comment is sent, so that proxies keep the connect
 MOST_STREAMS = 1_000
 MOST_OF_ONE = 100  # streams of one user
 MOUNTED_SECONDS = 20.0
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+POLLED_SECONDS = 3.0  # between two requests of a browser where nothing can be streamed
 LONGEST_SECONDS = 3_600.0
 RETRY: Final = b"retry: 1000\n\n"  # milliseconds until a browser reconnects
 QUIET: Final = b": \n\n"
+EVENTS: Final = "text/event-stream"
 _LINE = re.compile("\r\n|\r|\n")  # line ends of an event stream
 
 Make = Callable[[], Awaitable[str]]
@@ -58,8 +63,12 @@ class _WatchedPage:
     is_broken: bool = False
 
     @property
+    def number(self) -> str:
+        return blake2b(self.text.encode(), digest_size=8).hexdigest()
+
+    @property
     def message(self) -> bytes:
-        return event(self.text, number=blake2b(self.text.encode(), digest_size=8).hexdigest())
+        return event(self.text, number=self.number)
 
 
 class LivePages:
@@ -85,6 +94,21 @@ class LivePages:
     @property
     def streams(self) -> int:
         return self._streams.total()
+
+    @property
+    def is_polled(self) -> bool:
+        """True if each request gets the page once, as a stream that ends."""
+        return self.longest == 0
+
+    async def once(self, make: Make, last: str | None) -> Response:
+        """Return the page as one message; nothing if the browser has it (``Last-Event-ID``)."""
+        try:
+            page = _WatchedPage(make, text=await make())
+            message = page.message if page.number != last else b""
+        except NotFound:
+            message = event("", kind="gone")
+        retry = f"retry: {POLLED_SECONDS * 1000:.0f}\n".encode() if message else b""
+        return Response(retry + message, media_type=EVENTS)
 
     def check_room(self, who: str) -> None:
         """Refuse one more stream if there are too many, in total or of this user."""
@@ -135,13 +159,25 @@ class LivePages:
         except TimeoutError:
             return QUIET
 
+    def notice_stop(self) -> None:
+        """End all streams if uvicorn is stopping: it would wait for them."""
+        if _uvicorn_is_stopping():
+            self.close()
+
     async def _rounds(self) -> None:
         while self._pages and not self._closing.is_set():
+            self.notice_stop()
             began = boottime()
             for page in list(self._pages.values()):
                 await _refresh(page)
             spent = boottime() - began
             await sleep(max(ROUND_SECONDS, spent * SHARE))
+
+
+def _uvicorn_is_stopping() -> bool:
+    """Return whether uvicorn got a signal. A mounted application is not told, but can look."""
+    servers = [getattr(signal.getsignal(one), "__self__", None) for one in STOP_SIGNALS]
+    return any(getattr(server, "should_exit", False) is True for server in servers)
 
 
 async def _refresh(page: _WatchedPage) -> None:
@@ -186,7 +222,7 @@ def event(text: str, *, kind: str = "", number: str = "") -> bytes:
 def events(stream: AsyncIterator[bytes]) -> StreamingResponse:
     return StreamingResponse(
         stream,
-        media_type="text/event-stream",
+        media_type=EVENTS,
         headers={"cache-control": "no-store", "x-accel-buffering": "no"},
     )
 
@@ -231,6 +267,7 @@ class EventStream:
     async def _look(self) -> None:
         """Poll, and encode the events once per tenant."""
         while self._listeners and not self._live.is_closing:
+            self._live.notice_stop()
             try:
                 found = await self._backend.ask(self._watch.look)
             except DulyError:  # the store is unavailable: its events are sent later

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from starlette.requests import HTTPConnection
 
 from duly.clock import now
-from duly.model.filter_language import quoted
+from duly.model.job_filter import quoted
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, about
 from duly.rules import local_time

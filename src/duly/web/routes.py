@@ -16,15 +16,24 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 
 from duly.app.web_backend import WebBackend
 from duly.clock import boottime
 from duly.errors import DulyError, InvalidValue, NotAllowed, NotSignedIn
 from duly.model.access import Role
+from duly.policy.redaction import redacted
+from duly.remote.http import MEDIA_TYPE, HttpProblem, problem_of
+from duly.views.tenancy import check_own_schedule
 from duly.web.authentication import (
     CSRF,
     CSRF_FIELD,
@@ -35,9 +44,8 @@ from duly.web.authentication import (
     is_ours,
     knows_csrf,
 )
-from duly.web.error_responses import refusal
 from duly.web.live import EventStream, LivePages
-from duly.web.rendering import render, render_main
+from duly.web.rendering import render, render_bare, render_main
 from duly.web.request import WebRequest, web_request
 
 MOST_BYTES = 4 * 1024 * 1024  # of a request body: enough for a batch of jobs
@@ -115,6 +123,9 @@ class PageRoute:
         async def make() -> str:
             return render_main(self.template, request, await self._values(services, request))
 
+        if services.live.is_polled:
+            return await services.live.once(make, request.last_event)
+
         # For one URL, users with the same role, tenant and time zone share the rendered page.
         user, zone = request.user, request.preferences.zone
         key = (request.root, request.path, str(request.query), zone, user.role, user.tenant)
@@ -138,6 +149,9 @@ def protected_endpoint(services: WebServices, route: WebRoute) -> StarletteEndpo
             check_ours(request, body)
         _check_rights(route, caller)
         app = await services.backend.as_user(caller.user, caller.how)
+        if "/schedules/{name" in route.path:
+            name = request.path_params["name"]
+            await app.ask(check_own_schedule, name, caller.user.tenant)
         found = await route.handler(services, web_request(request, app), body)
         if isinstance(found, StreamingResponse):
             found.body_iterator = _while_known(authenticator, request, caller, found.body_iterator)
@@ -251,3 +265,51 @@ def field_of(body: bytes, name: str) -> str:
         return parse_qs(body.decode(), max_num_fields=1_000).get(name, [""])[0]
     except ValueError:
         return ""
+
+
+def refusal(authenticator: Authenticator, request: Request, error: DulyError) -> Response:
+    """Return the error's response; a page request that is not signed in goes to the sign-in."""
+    sign_in = isinstance(error, NotSignedIn) and authenticator.takes_tokens
+    is_page = request.method == "GET" and "hx-request" not in request.headers
+    if sign_in and is_page and not is_for_programs(request):
+        return RedirectResponse(_sign_in(request), status_code=303)
+    return respond(request, problem_of(error))
+
+
+def respond(request: Request, problem: HttpProblem) -> Response:
+    """Return the problem in the form that the client can show."""
+    if "hx-request" in request.headers:
+        return _message(request, problem)
+    return problem_response(problem) if is_for_programs(request) else _page(request, problem)
+
+
+def problem_response(problem: HttpProblem) -> Response:
+    headers = {"www-authenticate": "Bearer"} if problem.status == 401 else {}
+    said = problem.as_json() | {"detail": redacted(problem.detail)}
+    return JSONResponse(said, status_code=problem.status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def is_for_programs(request: Request) -> bool:
+    """Return whether the client does not accept HTML.
+
+    The path does not decide this: without JavaScript, forms post to the API, too.
+    """
+    return "text/html" not in request.headers.get("accept", "")
+
+
+def _sign_in(request: Request) -> str:
+    root = request.scope.get("root_path", "")
+    path = request.scope["path"].removeprefix(root)
+    query = f"?{request.url.query}" if request.url.query else ""
+    return f"{root}/login?{urlencode({'next': path + query})}"
+
+
+def _message(request: Request, problem: HttpProblem) -> Response:
+    text = render_bare("toast.html", request, kind="bad", text=redacted(problem.detail))
+    headers = {"hx-retarget": "#toasts", "hx-reswap": "beforeend"}
+    return HTMLResponse(text, status_code=problem.status, headers=headers)
+
+
+def _page(request: Request, problem: HttpProblem) -> Response:
+    text = render_bare("refusal.html", request, problem=problem, detail=problem.detail)
+    return HTMLResponse(text, status_code=problem.status)

@@ -17,10 +17,9 @@ from duly.app.access import new_secret
 from duly.app.web_backend import WebBackend
 from duly.errors import InvalidValue
 from duly.runtime.running import SIGNALS
-from duly.web.application import make_application
+from duly.web.application import LOOPBACK_NAMES, make_application
 from duly.web.authentication import Authenticator, TrustedProxy
 from duly.web.live import LONGEST_SECONDS, LivePages
-from duly.web.security_headers import LOOPBACK_NAMES
 
 STOP_SECONDS: Final = 1
 BACKLOG: Final = 2_048
@@ -60,6 +59,7 @@ async def serve_web(
     say(f"dashboard: {address}/{f'login?token={launch}' if launch else ''}")
     config = uvicorn.Config(
         app,
+        log_config=None,  # as every logger: the application's handlers, ours, or stderr
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from duly.clock import boottime, now, sleep
 from duly.model.job import JobRequest
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 from duly.store.store import Store
 from tests.acceptance.fleet import Fleet, Line, calls, common, fleet, until
 from tests.acceptance.report import Report
@@ -61,7 +61,7 @@ async def a_flood_of_high(url: str, folder: Path, *, seconds: float = 60.0) -> R
             await sleep(0.2)
             left -= {line.job for line in there.lines("begin")}
         begun = {line.job: line.at for line in there.lines("begin")}
-        waiting = (await store.upkeep.progress()).ready
+        waiting = (await store.maintenance.progress()).ready
         report.say(f"{len(begun)} begun, {waiting} still waiting")
         report.must(waiting > NODES * SLOTS, "there was no flood")
         for name, number in zip(wanted, numbers, strict=True):
@@ -72,7 +72,7 @@ async def a_flood_of_high(url: str, folder: Path, *, seconds: float = 60.0) -> R
 
 
 async def _flood(store: Store) -> None:
-    waiting = (await store.upkeep.progress()).ready
+    waiting = (await store.maintenance.progress()).ready
     if waiting < FLOOD:
         await store.jobs.enqueue([_call(50)] * FLOOD)
 

@@ -6,7 +6,7 @@ second, and then interrupts nothing.
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -38,18 +38,19 @@ class Weather:
     seconds: float = 90.0
     pause: float = 2.0
     schedules: int = 20
+    nodes: int = 3
 
 
 async def nodes_are_killed(url: str, folder: Path, *, weather: Weather) -> Report:
     """Every moment has to run."""
-    return await _storm(url, folder, weather=weather, blow=kill_one, most=AFTER_A_KILL)
+    return await storm(url, folder, weather=weather, blow=kill_one, most=AFTER_A_KILL)
 
 
 async def nodes_are_killed_under_the_defaults(
     url: str, folder: Path, *, weather: Weather
 ) -> Report:
     """Moments may be skipped or merged, but not forgotten; and no schedule overlaps itself."""
-    return await _storm(url, folder, weather=weather, blow=kill_one, most=None)
+    return await storm(url, folder, weather=weather, blow=kill_one, most=None)
 
 
 async def the_database_crashes(
@@ -64,7 +65,7 @@ async def the_database_crashes(
         cluster.start()
         back.append(now())
 
-    report = await _storm(url, folder, weather=weather, blow=blow, most=AFTER_A_RESTART)
+    report = await storm(url, folder, weather=weather, blow=blow, most=AFTER_A_RESTART)
     begun = [line.at for line in Fleet(url, folder / "witness").lines("begin")]
     after = [
         min(at for at in begun if at > moment) - moment for moment in back if moment < begun[-1]
@@ -80,12 +81,23 @@ def kill_one(there: Fleet) -> None:
     there.start()
 
 
-async def _storm(
-    url: str, folder: Path, *, weather: Weather, blow: Blow, most: float | None
+async def storm(
+    url: str,
+    folder: Path,
+    *,
+    weather: Weather,
+    blow: Blow,
+    most: float | None,
+    lease: float = 15.0,
+    ways: Sequence[str] = (),
+    clocks: Sequence[Path] = (),
 ) -> Report:
     """``most`` is how late a moment may be that has to run; None: it need not."""
     report = Report()
-    async with fleet(url, folder, nodes=3) as (there, store):
+    async with fleet(url, folder, nodes=weather.nodes, lease=lease, ways=ways, clocks=clocks) as (
+        there,
+        store,
+    ):
         end = now() + timedelta(seconds=weather.seconds)
         plans = every_second(weather.schedules, end=end, everything=most is not None)
         added = await store.schedules.add(plans)

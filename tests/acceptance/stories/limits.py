@@ -9,7 +9,7 @@ from pathlib import Path
 
 from duly.clock import boottime, sleep
 from duly.model.job import JobRequest
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 from duly.model.states import State
 from duly.store.store import Store
 from tests.acceptance.fleet import Fleet, Span, calls, common, fleet, idle, until

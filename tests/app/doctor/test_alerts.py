@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from duly.doctor.alerts import judge_alerts
+from duly.doctor.checks import judge_alerts
 from duly.model.alert import AlertContent, AlertMessage
 from duly.settings.alerts import AlertSettings, AlertTable
 

@@ -6,8 +6,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from duly import clock as wall
-from duly.doctor.clocks import Reading, clock, judge_skew, judge_zone_data, moments, zone_data
-from duly.doctor.tables import schedules
+from duly.doctor.checks import (
+    Reading,
+    clock,
+    judge_skew,
+    judge_zone_data,
+    moments,
+    schedules,
+    zone_data,
+)
 from duly.policy.firing import decide
 from duly.rules import zone_data_version
 from duly.store import ledger

@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from duly.doctor import examine
+from duly.doctor.checks import judge_days
 from duly.doctor.postgres import judge_connections, judge_durability, judge_version, judge_writing
-from duly.doctor.tables import judge_days
 from duly.errors import StoreUnavailable
-from duly.store.values import BadDay
+from duly.store.diagnostics import BadDay
 from tests.app.doctor.patients import found
 from tests.infrastructure.pgbouncer import PROGRAM, pooled
 

@@ -13,8 +13,8 @@ from typing import TypeVar
 from duly.app import Store, open_store
 from duly.errors import DulyError, NotFound, NotSignedIn
 from duly.model.access import PREFIX, Actor, NewToken, Role, User, hash_of
-from duly.remote.answering import answer, greeting
-from duly.remote.problems import MEDIA_TYPE, problem_of
+from duly.remote.calls import answer, greeting
+from duly.remote.http import MEDIA_TYPE, problem_of
 
 T = TypeVar("T")
 Interrupt = Callable[["Handler"], bool]  # whether it has answered in our place

@@ -12,11 +12,10 @@ import pytest
 from duly.errors import InvalidValue, NotAllowed, NotFound, WrongState
 from duly.model.access import ROLES, Actor, User
 from duly.model.event import Emitted
+from duly.model.limit import Queue
 from duly.model.payload import Json
-from duly.model.queue import Queue
 from duly.model.schedule import Plan, StoredSchedule
-from duly.remote.answering import answer, role_of
-from duly.remote.calls import CALLS
+from duly.remote.calls import CALLS, answer, call_of
 from duly.remote.store import RemoteStore
 from tests.app.remote.server import Elsewhere, elsewhere
 from tests.app.remote.test_commands import afar, duly, token_file
@@ -82,9 +81,9 @@ def test_a_token_that_nobody_knows_is_refused_by_its_file_and_never_said(
 @pytest.mark.parametrize("role", ROLES)
 async def test_every_call_is_refused_to_who_has_not_its_role(role: str) -> None:
     for noun, verb in CALLS:
-        lower = ROLES[: ROLES.index(role_of(noun, verb))]
+        lower = ROLES[: ROLES.index(call_of(noun, verb).role)]
         if role in lower:
-            with pytest.raises(NotAllowed, match=f"needs the role {role_of(noun, verb)}"):
+            with pytest.raises(NotAllowed, match=f"needs the role {call_of(noun, verb).role}"):
                 await answer(None, noun, verb, b"{}", user=User("eve", role))  # type: ignore[arg-type]
 
 
@@ -168,7 +167,8 @@ async def test_a_question_that_is_none_is_refused_with_its_argument(
 
 
 @pytest.mark.parametrize(
-    ("noun", "verb"), [("work", "claim"), ("upkeep", "prune"), ("jobs", "__class__"), ("x", "get")]
+    ("noun", "verb"),
+    [("work", "claim"), ("maintenance", "prune"), ("jobs", "__class__"), ("x", "get")],
 )
 async def test_what_is_not_in_the_table_is_not_there(noun: str, verb: str) -> None:
     with pytest.raises(NotFound, match=f"^{noun}.{verb} is not offered over HTTP"):

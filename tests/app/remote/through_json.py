@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from duly.model.access import Actor
-from duly.remote.answering import _edit
-from duly.remote.calls import CALLS, RemoteCall, Verb
+from duly.remote.calls import CALLS, RemoteCall, Verb, _edit
 from duly.remote.codec import reader, writer
 from duly.remote.store import RemoteSchedules, _body
 from duly.store.database import Database

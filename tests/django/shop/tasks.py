@@ -1,6 +1,12 @@
+import logging
+from datetime import datetime
+from typing import Any
+
 from django.db import connection
 
+from duly import clock
 from duly.django import duly
+from duly.django.models import JobWorker
 from tests.django.shop.models import Order
 
 
@@ -33,3 +39,39 @@ def open_connection() -> bool:
 @duly.schedule("0 2 * * *", name="nightly")
 @duly.task
 def clean() -> None: ...
+
+
+@duly.task
+def call(api_key: str) -> None: ...
+
+
+@duly.task
+def types(  # noqa: PLR0917 - one of each
+    text: str,
+    number: int,
+    ratio: float,
+    flag: bool,
+    moment: datetime,
+    record: dict[str, Any],
+) -> list[str]:
+    return [type(one).__name__ for one in (text, number, ratio, flag, moment, record)]
+
+
+@duly.task
+def report(day: str | None = None) -> str:
+    return day or clock.now().date().isoformat()
+
+
+@duly.task
+def lease_seconds() -> float:
+    """Return how long the lease of the worker that runs this lasts."""
+    return (JobWorker.objects.latest("id").lease_until - clock.now()).total_seconds()
+
+
+@duly.task(retry=None)
+def leak(api_key: str, *, fails: bool) -> str:
+    """Repeat a secret wherever a job can."""
+    logging.getLogger(__name__).warning("called with %s", api_key)
+    if fails:
+        raise ValueError(f"refused {api_key}")
+    return api_key

@@ -40,7 +40,8 @@ WORKER = """
 import asyncio, sys
 from datetime import timedelta
 from duly.app import Node, connect
-from duly.runtime.workers import WorkerOptions, make_worker
+from duly.engine.worker import WorkerOptions
+from duly.runtime.workers import make_worker
 from tests.engine.executors.chores import registry
 
 async def work(url, target):

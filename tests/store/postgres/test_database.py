@@ -157,7 +157,7 @@ async def test_where_sessions_are_shared_nothing_outlives_a_transaction(
         answer = await connection.execute("show statement_timeout")
         assert await answer.fetchone() == ("0",)
     database.nudge(["nobody hears it"])
-    assert not database.listening
+    assert not database.is_listening
 
 
 async def test_the_users_own_settings_win(dsn: str, opened: Opened) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from duly.clock import Timeout
 from duly.instants import to_us
-from duly.store import rows, upkeep
+from duly.store import maintenance, rows
 from duly.store.connect import connect
 from duly.store.database import Ask, alone
 from duly.store.migrate import migrate
@@ -60,7 +60,7 @@ async def record(store: SqlStore, fire: dict[str, object]) -> None:
 
 
 async def prune(store: SqlStore) -> int:
-    return await store.database.write(lambda: upkeep.prune("prune_fires", BEFORE, 10))
+    return await store.database.write(lambda: maintenance.prune("prune_fires", BEFORE, 10))
 
 
 async def waits(pg_dsn: str) -> None:

@@ -33,7 +33,7 @@ async def listening(dsn: str, opened: Opened) -> tuple[PostgresDatabase, Heard]:
     database, heard = await opened(dsn, dialect=DIALECT), Heard()
     database.listen(heard)
     assert await heard.next() == EVERYTHING
-    assert database.listening
+    assert database.is_listening
     return database, heard
 
 
@@ -75,7 +75,7 @@ async def test_a_listener_whose_connection_ends_begins_again_and_says_so(
     database, heard = await listening(dsn, opened)
     end_process(dsn, await process_of_the_listener(other))
     assert await heard.next() == EVERYTHING
-    assert database.listening
+    assert database.is_listening
     await other.execute("notify duly, 'after'")
     assert await heard.next() == "after"
 
@@ -161,7 +161,7 @@ async def test_a_listener_that_fails_does_not_silence_the_others(dsn: str, opene
         connection.execute("notify duly, 'mail'")
     assert await heard.next() == "mail"
     assert await unhandled.next() == "mail is too much"
-    assert database.listening
+    assert database.is_listening
 
 
 async def process_of_the_listener(other: Other) -> int:

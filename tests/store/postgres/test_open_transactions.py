@@ -13,16 +13,16 @@ from duly.model.claimed import Claimed
 from duly.model.event import Emitted
 from duly.model.flow import Awaited, FlowPlan, StepPlan
 from duly.model.job import JobRequest
-from duly.model.limit import Lane
+from duly.model.limit import NamedLimit
 from duly.model.outcome import Opened
 from duly.model.payload import encode
 from duly.model.states import Move, State
 from duly.policy.verdict import Verdict
+from duly.store.caller_connection import aenqueue_on
 from duly.store.connect import connect
-from duly.store.foreign import aenqueue_on
 from duly.store.migrate import migrate
 from duly.store.store import SqlStore
-from duly.store.values import CAREFUL, NORMAL, Settlement, Wish
+from duly.store.values import CAREFUL, NORMAL, ClaimRequest, Settlement
 from duly.testing.clock import VirtualClock
 from tests.conformance.world import World
 from tests.factories import plan, profile
@@ -61,7 +61,7 @@ async def test_due_jobs_are_made_ready_beside_a_late_one_that_somebody_moves(
     await aenqueue_on(caller, [late])
     clock.advance(2 * MINUTE)
     async with Timeout(5):
-        done = await store.upkeep.dispatch(limit=100)
+        done = await store.maintenance.dispatch(limit=100)
     assert (done.ready, done.expired) == (5, 0)
 
 
@@ -69,13 +69,13 @@ async def test_due_jobs_are_made_ready_beside_a_late_one_that_somebody_moves(
 async def test_jobs_are_claimed_beside_one_that_somebody_holds(
     store: SqlStore, caller: psycopg.AsyncConnection, shelf: int
 ) -> None:
-    limits = (Lane(name="crm", template="crm", concurrency=10),) if shelf == CAREFUL else ()
+    limits = (NamedLimit(name="crm", template="crm", concurrency=10),) if shelf == CAREFUL else ()
     held, free = await store.jobs.enqueue([JobRequest(task="work", limits=limits)] * 2)
     worker = await store.work.register(profile("w"), lease=MINUTE)
     await caller.execute("select from duly.job where id = %s for update", [held])
-    wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=2, shelf=shelf)
+    request = ClaimRequest(worker=worker.id, queue="default", tasks=["work"], limit=2, shelf=shelf)
     async with Timeout(5):
-        claimed = (await store.work.claim(wish)).jobs
+        claimed = (await store.work.claim(request)).jobs
     assert [job.id for job in claimed] == [free]
 
 
@@ -84,8 +84,8 @@ async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(
 ) -> None:
     await store.jobs.enqueue([JobRequest(task="work", key="k"), *[JobRequest(task="work")] * 9])
     worker = await store.work.register(profile("w"), lease=MINUTE)
-    wish = Wish(worker=worker.id, queue="default", tasks=["work"], limit=10)
-    jobs = (await store.work.claim(wish)).jobs
+    request = ClaimRequest(worker=worker.id, queue="default", tasks=["work"], limit=10)
+    jobs = (await store.work.claim(request)).jobs
     await aenqueue_on(caller, [JobRequest(task="work", key="k")])
     async with Timeout(5):
         settled = await store.work.settle([done(job) for job in jobs])

@@ -17,7 +17,7 @@ from duly.model.event import Emitted
 from duly.store.connect import connect
 from duly.store.migrate import migrate
 from duly.store.store import SqlStore
-from duly.store.values import JobDone, Wish
+from duly.store.values import ClaimRequest, JobDone
 from tests.factories import call, plan, profile
 from tests.infrastructure.cluster import Cluster, running_cluster
 from tests.infrastructure.postgres import CHOSEN
@@ -151,15 +151,15 @@ async def test_a_worker_that_the_database_forgot_does_not_become_another(
             await reached(store)
         known = await new.work.register(profile("new", tasks=TASKS), lease=LEASE)
         await new.jobs.enqueue([call()])
-        wish = Wish(worker=known.id, queue="default", tasks=TASKS, limit=1)
-        [job] = (await new.work.claim(wish)).jobs
+        request = ClaimRequest(worker=known.id, queue="default", tasks=TASKS, limit=1)
+        [job] = (await new.work.claim(request)).jobs
         assert known.id != forgotten.id
         assert await old.work.renew(forgotten.id, LEASE) is None, "it is dead, and begins anew"
-        assert await old.work.held(forgotten.id) == []
+        assert await old.work.claimed_by(forgotten.id) == []
         await new.jobs.enqueue([call()])
-        theirs = Wish(worker=forgotten.id, queue="default", tasks=TASKS, limit=1)
+        theirs = ClaimRequest(worker=forgotten.id, queue="default", tasks=TASKS, limit=1)
         assert (await old.work.claim(theirs)).jobs == []
-        assert (await new.work.turn([JobDone(job.id, job.fence)])).kept == [job.id]
+        assert (await new.work.finish_and_claim([JobDone(job.id, job.fence)])).kept == [job.id]
         again = await old.work.register(profile("old", tasks=TASKS), lease=LEASE)
         assert {info.id for info in await new.work.workers()} == {known.id, again.id}
 
@@ -172,16 +172,16 @@ async def test_a_claim_that_the_database_forgot_cannot_be_finished(cluster: Clus
         await old.jobs.enqueue([call()])
         cluster.back_up()
         await reached(old)
-        wish = Wish(worker=mine.id, queue="default", tasks=TASKS, limit=1)
-        [lost] = (await old.work.claim(wish)).jobs
+        request = ClaimRequest(worker=mine.id, queue="default", tasks=TASKS, limit=1)
+        [lost] = (await old.work.claim(request)).jobs
         cluster.restore()
         for store in (old, new):
             await reached(store)
-        theirs = Wish(worker=other.id, queue="default", tasks=TASKS, limit=1)
+        theirs = ClaimRequest(worker=other.id, queue="default", tasks=TASKS, limit=1)
         [job] = (await new.work.claim(theirs)).jobs
         assert job.id == lost.id
-        assert (await old.work.turn([JobDone(lost.id, lost.fence)])).refused == [job.id]
-        assert (await new.work.turn([JobDone(job.id, job.fence)])).kept == [job.id]
+        assert (await old.work.finish_and_claim([JobDone(lost.id, lost.fence)])).refused == [job.id]
+        assert (await new.work.finish_and_claim([JobDone(job.id, job.fence)])).kept == [job.id]
 
 
 @pytest.mark.thorough("restarts a server for another loss of the same kind")

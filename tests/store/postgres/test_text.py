@@ -2,7 +2,7 @@
 
 import pytest
 
-from duly.store.postgres.text import for_psycopg
+from duly.store.statements import for_psycopg
 
 
 @pytest.mark.parametrize(

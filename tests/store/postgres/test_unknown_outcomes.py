@@ -34,7 +34,7 @@ async def proxy(home: str) -> AsyncIterator[Proxy]:
 @pytest.fixture
 async def store(proxy: Proxy) -> AsyncIterator[SqlStore]:
     """A store behind the proxy; numbers are reserved, so that a call is one commit."""
-    store = connect(as_url(proxy.dsn), deadline=timedelta(seconds=2))
+    store = connect(proxy.url, deadline=timedelta(seconds=2))
     await store.open()
     await store.jobs.enqueue([call(title="first")])
     yield store
@@ -48,13 +48,6 @@ async def direct(home: str) -> AsyncIterator[SqlStore]:
     await store.open()
     yield store
     await store.close()
-
-
-def as_url(conninfo: str) -> str:
-    words = dict(word.split("=", 1) for word in conninfo.split())
-    return f"postgresql://{words.pop('user')}@/{words.pop('dbname')}?" + "&".join(
-        f"{name}={value}" for name, value in words.items()
-    )
 
 
 async def titles(store: SqlStore) -> list[str]:
@@ -111,7 +104,7 @@ async def test_numbers_that_could_not_be_reserved_leave_nothing_unknown(
     proxy: Proxy, direct: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transactions, "LOOKING", 0.3)
-    store = connect(as_url(proxy.dsn), deadline=timedelta(seconds=2))
+    store = connect(proxy.url, deadline=timedelta(seconds=2))
     await store.open()
     proxy.network = Network.LOSE_ANSWER_AND_CUT
     with pytest.raises(StoreUnavailable, match="nothing was done") as refused:

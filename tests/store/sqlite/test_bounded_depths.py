@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from duly.store.nouns import evidence
+from duly.model.outcome import Raised
+from duly.store import evidence
 from tests.app.test_why import opened
 from tests.conformance.world import MINUTE, World
-from tests.factories import plan
+from tests.factories import call, plan
 
 
 @pytest.fixture
@@ -28,3 +29,19 @@ async def test_blocked_jobs_that_were_not_all_looked_at_are_not_the_whole(
     monkeypatch.setattr(evidence, "MOST_LOOKED_AT", 3)
     [depth] = await world.store.evidence.depths()
     assert (depth.ready, depth.blocked, depth.whole) == (1, 2, False)
+
+
+async def test_ended_jobs_that_were_not_all_counted_are_not_the_whole(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.enqueue(*[call(queue="old")] * 2, *[call()] * 3)
+    for queue in ("old", "old", "default", "default"):
+        [job] = await world.claim(1, queue=queue)
+        await world.end(job)
+        world.wait(MINUTE)
+    await world.end(await world.begin(), Raised("Oops"))
+    monkeypatch.setattr(evidence, "MOST_COUNTED", 2)
+    monkeypatch.setattr(evidence, "MOST_LOOKED_AT", 3)
+    default, old = await world.store.evidence.depths(ended=True)
+    assert (default.succeeded, old.succeeded) == (2, 1)
+    assert (old.ended_whole, default.failed, default.failed_whole) == (False, 1, True)

@@ -92,6 +92,6 @@ def test_the_interpreters_own_is_used_where_pysqlite3_is_older(shop: Path) -> No
     (older / "__init__.py").touch()
     (older / "dbapi2.py").write_text("sqlite_version_info = (3, 1, 0)")
     said = printed(
-        shop, "-c", "from duly.store.sqlite.driver import *; print(sqlite3.sqlite_version)"
+        shop, "-c", "from duly.store.sqlite.connection import *; print(sqlite3.sqlite_version)"
     )
     assert said.strip() == sqlite3.sqlite_version

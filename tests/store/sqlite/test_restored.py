@@ -9,7 +9,7 @@ from pathlib import Path
 from duly.model.access import Actor, NewToken
 from duly.model.event import Emitted
 from duly.store.connect import connect
-from duly.store.values import JobDone, Wish
+from duly.store.values import ClaimRequest, JobDone
 from tests.factories import call, plan, profile
 from tests.store.homes import furnish
 
@@ -76,13 +76,15 @@ async def test_a_claim_that_the_file_forgot_cannot_be_finished(tmp_path: Path) -
         ]
         await store.jobs.enqueue([call()])
         copied(file, backup)
-        wish = Wish(worker=old.id, queue="default", tasks=TASKS, limit=1)
-        [lost] = (await store.work.claim(wish)).jobs
+        request = ClaimRequest(worker=old.id, queue="default", tasks=TASKS, limit=1)
+        [lost] = (await store.work.claim(request)).jobs
         copied(backup, file)
-        wish = Wish(worker=new.id, queue="default", tasks=TASKS, limit=1)
-        [job] = (await store.work.claim(wish)).jobs
+        request = ClaimRequest(worker=new.id, queue="default", tasks=TASKS, limit=1)
+        [job] = (await store.work.claim(request)).jobs
         assert job.id == lost.id
-        assert (await store.work.turn([JobDone(lost.id, lost.fence)])).refused == [job.id]
-        assert (await store.work.turn([JobDone(job.id, job.fence)])).kept == [job.id]
+        assert (await store.work.finish_and_claim([JobDone(lost.id, lost.fence)])).refused == [
+            job.id
+        ]
+        assert (await store.work.finish_and_claim([JobDone(job.id, job.fence)])).kept == [job.id]
     finally:
         await store.close()

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from duly import clock
 from duly.clock import Timeout
-from duly.store.sqlite.database import SqliteDatabase
+from duly.store.sqlite.database import TELLING_SECONDS, SqliteDatabase
 from duly.store.sqlite.lock import FileLock
 from duly.store.sqlite.writer import Writer
 from tests.store.sqlite.ledger import insert, opened
@@ -117,6 +118,23 @@ async def test_a_write_by_somebody_who_knows_nothing_of_duly_is_heard(path: Path
         ear = Ear(database)
         write_unannounced(path)
         await ear.hears("*")
+
+
+async def test_a_write_of_which_a_process_has_told_does_not_wake_everybody(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time = 100.0
+    monkeypatch.setattr(clock, "boottime", lambda: time)
+    async with opened(path) as one, opened(path) as other:
+        ear = Ear(other)
+        one.nudge(["jobs"])
+        await ear.hears("jobs")
+        await one.write(insert("told"))
+        other._changed()  # as its thread says soon after any write
+        assert ear.heard == ["jobs"]
+        time += TELLING_SECONDS
+        other._changed()
+        assert ear.heard[-1] == "*"
 
 
 def test_one_hears_others_write_and_not_oneself(path: Path) -> None:

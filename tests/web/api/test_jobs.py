@@ -176,3 +176,12 @@ def test_a_field_that_is_not_known_is_refused_by_its_name(api: Api) -> None:
     status, said = api.refused("POST", "/jobs", {"task": "x", "colour": "red"})
     assert (status, "colour" in said) == (422, True)
     assert api.refused("GET", "/jobs?colour=red")[0] == 422
+
+
+def test_a_job_may_start_at_the_next_moment_of_a_rule(api: Api) -> None:
+    body = {"task": "send", "args": {"to": "ada"}, "run_after": "22:00 Europe/Berlin"}
+    made = api.post("/jobs", body)
+    found = api.get(f"/jobs/{made['id']}")
+    assert found["state"] == "scheduled"
+    for wrong in ("at noon", "2020-13-45", "5"):
+        assert api.refused("POST", "/jobs", {**body, "run_after": wrong})[0] == 422

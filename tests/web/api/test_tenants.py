@@ -66,3 +66,44 @@ def test_a_viewer_of_a_tenant_changes_nothing(api: Api) -> None:
     mine, _ = two_jobs(api)
     for path in ("/jobs", "/jobs/cancel", f"/jobs/{mine}/cancel"):
         assert api.refused("POST", path, {}, role="viewer", tenant="acme")[0] == 403
+
+
+OF_A_SCHEDULE = [one for one in ENDPOINTS if "/schedules/{name" in one.path]
+HOURLY = {"rule": "every 1h", "task": "send", "args": {"to": "ada"}}
+
+
+def two_schedules(api: Api) -> None:
+    for who in ("acme", "other"):
+        api.post("/schedules", {**HOURLY, "name": f"of {who}", "tenant": who, "tags": [who]})
+
+
+@pytest.mark.parametrize("one", OF_A_SCHEDULE, ids=lambda one: f"{one.method} {one.path}")
+def test_anothers_schedule_is_not_there(api: Api, one: object) -> None:
+    two_schedules(api)
+    method, path = one.method, one.path  # type: ignore[attr-defined]
+    for who, missing in (("other", True), ("acme", False)):
+        asked = path.replace("{name:path}", f"of%20{who}")
+        answer = api.ask(method, asked, role="admin", tenant="acme")
+        assert (answer.status_code == 404) is missing, answer.text
+        assert answer.status_code != 403
+    assert api.get("/schedules/of%20other")["paused"] is False
+
+
+def test_a_tenant_lists_adds_and_edits_its_own_schedules(api: Api) -> None:
+    two_schedules(api)
+    assert [one["name"] for one in api.get("/schedules", tenant="acme")["items"]] == ["of acme"]
+    assert api.refused("GET", "/schedules?filter=tenant:other", tenant="acme")[0] == 403
+    made = api.post("/schedules", {**HOURLY, "name": "mine", "paused": True}, tenant="acme")
+    assert (made["tenant"], made["paused"], made["next_at"]) == ("acme", True, None)
+    for body in (
+        {**HOURLY, "name": "x", "tenant": "other"},
+        {"name": "x", "rule": "every 1h", "task": "duly.shell", "args": {"line": "id"}},
+        {"name": "x", "rule": "on a.b", "task": "send", "args": {"to": {"$event": "who"}}},
+    ):
+        assert api.refused("POST", "/schedules", body, tenant="acme")[0] == 403
+    for choice in ("replace", "keep", "error"):
+        taken = {**HOURLY, "name": "of other", "if_exists": choice}
+        assert api.refused("POST", "/schedules", taken, tenant="acme")[0] == 409
+    assert api.refused("PATCH", "/schedules/mine", {"tenant": "other"}, tenant="acme")[0] == 403
+    assert api.get("/schedules?filter=tenant:other")["items"][0]["tags"] == ["other"]
+    assert api.get("/schedules/of%20other")["tenant"] == "other"

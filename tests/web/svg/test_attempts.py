@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from html import unescape
 from itertools import pairwise
 
-from duly.web.svg.attempts import AttemptBar, Kind, draw_attempts
+from duly.web.svg.gantt import AttemptBar, Kind, draw_attempts
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 

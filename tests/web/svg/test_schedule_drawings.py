@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from duly.views.timeline import Bar, LaneOfBars, Timeline
 from duly.web.svg.drawing import Axis
 from duly.web.svg.gantt import gantt
-from duly.web.svg.heat_map import heat_map
-from duly.web.svg.sparkline import Mark, durations, outcomes
+from duly.web.svg.schedule_charts import Mark, durations, heat_map, outcomes
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -1,9 +1,8 @@
 """``duly schedules backfill``: enqueue runs for past due times; many need a confirmation."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -14,10 +13,11 @@ from duly.cli.formats import (
     Listing,
     View,
     iso,
-    read_when,
+    read_past,
     utc_option,
     written,
 )
+from duly.cli.output import is_confirmed
 from duly.cli.store import NEEDS_YOU, ask, store_option
 from duly.settings.loading import machine_zone
 
@@ -46,25 +46,27 @@ class BackfillLine:
     "start",
     metavar="TIME",
     required=True,
-    help="The first moment that may be part of it: 2026-11-01, or 7d ago as 7d.",
+    help="Start of the period (inclusive): 2026-11-01, or 7d for 7 days ago.",
 )
 @click.option(
     "--to",
     "end",
     metavar="TIME",
     required=True,
-    help="The end, which is not part of it: 2026-11-08, 1d, or now.",
+    help="End of the period (exclusive): 2026-11-08, 1d, or now.",
 )
-@click.option("--dry-run", is_flag=True, help="Say which moments it would be, and do nothing.")
-@click.option("--again", is_flag=True, help="Run those again, too, that have had a job.")
-@click.option("-y", "--yes", is_flag=True, help=f"Do not ask, also if it is more than {FEW}.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the runs that would be queued, and change nothing."
+)
+@click.option("--again", is_flag=True, help="Also repeat runs that have had a job.")
+@click.option("-y", "--yes", is_flag=True, help=f"Do not ask for confirmation of more than {FEW}.")
 @click.option(
     "-o",
     "--output",
     type=click.Choice(OUTPUTS),
     default="table",
     show_default=True,
-    help="wide lists the skipped moments; json and jsonl are for programs.",
+    help="wide lists the skipped runs; json and jsonl are for programs.",
 )
 @utc_option
 @store_option
@@ -80,40 +82,40 @@ def backfill(  # noqa: PLR0913 - one for each option
     utc: bool,
     store: str,
 ) -> None:
-    """Run moments that have passed: one job for each that has had none.
+    """Enqueue a job for each past due time that has had none.
 
     \b
       duly schedules backfill nightly --from 2026-11-01 --to 2026-11-08 --dry-run
       duly schedules backfill nightly --from 2026-11-01 --to 2026-11-08
       duly schedules backfill nightly --from 7d --to now --yes        in a script
-      duly schedules backfill nightly --from 7d --to 6d --again       those that have run, too
+      duly schedules backfill nightly --from 7d --to 6d --again       also repeat those that ran
 
-    From is part of it and to is not: --from 2026-11-01 --to 2026-11-08 is seven days. Times are on
-    the schedule's own clock. The moments are those of its rule as it is now; each job gets its own
-    moment as due_at, and runs however late it is.
+    --from is inclusive and --to exclusive: --from 2026-11-01 --to 2026-11-08 is seven days. Times
+    are in the schedule's zone. The current rule decides which times are due; each job gets its own
+    time as due_at, and runs however late it is.
 
-    All of them are queued, or none; so it can be repeated, and adds only what is missing. At most
-    10,000 at once. Unless the schedule has overlap="allow" they run one after the other, the oldest
-    first, and never beside another run of it.
+    Either all jobs are enqueued or none, at most 10,000; so the command can be repeated, and adds
+    only the missing ones. Unless the schedule has overlap="allow", they run one after the other,
+    the oldest first, and never beside another run of the schedule.
 
     \b
-    Exit codes: 0 ok (also if there was nothing left to do), 1 it was not done, 2 something in the
-    command line is wrong, 3 there is no such schedule, 5 the store cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 success (also if there was nothing left to do), 1 not confirmed, 2 invalid usage,
+    3 no such schedule, 5 the database cannot be reached.
+    """
     view, zone = View(output=output, utc=utc), "UTC"
 
     async def backfilled(there: "Store") -> "Backfill":
-        from duly.app.typed_schedules import steered
+        from duly.app.nouns import StoreNouns
         from duly.views.schedules import zone_of
 
         nonlocal zone
         zone = await zone_of(there, name) or machine_zone() or "UTC"
-        now = (await there.upkeep.progress()).now
+        now = (await there.maintenance.progress()).now
         between = [
-            _moment(text, option, zone=zone, now=now)
+            read_past(text, zone=zone, option=option, now=now)
             for text, option in ((start, "--from"), (end, "--to"))
         ]
-        people = steered(there)
+        people = StoreNouns(there).schedules
         foreseen = await people.abackfill(name, *between, dry_run=True, again=again)
         for note in foreseen.notes:
             click.echo(f"Note: {note}.", err=True)
@@ -126,22 +128,12 @@ def backfill(  # noqa: PLR0913 - one for each option
     _show(done, view, zone)
 
 
-def _moment(text: str, option: str, *, zone: str, now: datetime) -> datetime:
-    if text.strip() == "now":
-        return now
-    found = read_when(text, zone=zone, option=option)
-    return now - found if isinstance(found, timedelta) else found
-
-
 def _make_sure(foreseen: "Backfill", view: View, zone: str, *, yes: bool) -> None:
     count = len(foreseen.queued)
     if yes or count <= FEW:
         return
     first, last = (view.moment(moment, zone) for moment in foreseen.queued[:: count - 1])
-    question = f"run {count:,} moments of {foreseen.schedule}, from {first} to {last}"
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"this would {question}: say --yes")
-    if not click.confirm(f"{question}?", err=True):
+    if not is_confirmed(f"run {count:,} moments of {foreseen.schedule}, from {first} to {last}"):
         raise SystemExit(NEEDS_YOU)
 
 
@@ -159,12 +151,12 @@ def _show(done: "Backfill", view: View, zone: str) -> None:
 def _summary(done: "Backfill") -> str:
     queued, left = len(done.queued), len(done.left_alone)
     if not queued and not left:
-        return f"nothing to do: no moment of {done.schedule} is in that stretch"
+        return f"nothing to do: {done.schedule} has no run in this period"
     would = "would be queued" if done.dry_run and queued else "queued"
     said = f"{queued:,} moment{'s' * (queued != 1)} {would}"
     if left:
-        had = "has had a job and is" if left == 1 else "have had a job and are"
-        said += f"; {left:,} {had} left alone (-o wide says which, --again runs all)"
+        had = "has" if left == 1 else "have"
+        said += f"; {left:,} {had} a job already (-o wide lists them, --again runs all)"
     return said
 
 
@@ -181,8 +173,7 @@ def _lines(done: "Backfill", output: str) -> Sequence[BackfillLine]:
     ]
     if output not in ("table", "name"):
         found += [
-            BackfillLine(one.due_at, "left alone", one.reason, one.job_id)
-            for one in done.left_alone
+            BackfillLine(one.due_at, "unchanged", one.reason, one.job_id) for one in done.left_alone
         ]
     return sorted(found, key=lambda line: line.due_at)
 

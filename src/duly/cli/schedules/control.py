@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.formats import View, read_when, utc_option
+from duly.cli.formats import View, read_past, read_when, utc_option
 from duly.cli.options import WholeNumber
 from duly.cli.store import NEEDS_YOU, ask, store_option
 from duly.settings.loading import machine_zone
@@ -26,16 +26,16 @@ MOST_SKIPPED = 100
 @NAME
 @store_option
 def run_command(name: str, store: str) -> None:
-    """Run it once, now, beside the clock and under its own overlap policy.
+    """Run a schedule once, now, under its own overlap policy.
 
     \b
       duly schedules run nightly
 
-    Exits 1 if its overlap policy lets no run begin now: the reason says which run is in the way.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.typed_schedules import steered
+    Exits with 1 if the overlap policy allows no run now; the reason names the run in the way.
+    """
+    from duly.app.nouns import StoreNouns
 
-    fire = ask(store, lambda there: steered(there).arun(name))
+    fire = ask(store, lambda there: StoreNouns(there).schedules.arun(name))
     if fire.job_id is None:
         click.echo(f"Error: {name} was not run: {fire.reason}", err=True)
         raise SystemExit(NEEDS_YOU)
@@ -44,34 +44,36 @@ def run_command(name: str, store: str) -> None:
 
 @click.command("pause")
 @NAME
-@click.option("--until", metavar="TIME", help="Resume by itself: 2h, 2026-11-16T09:00.")
+@click.option("--until", metavar="TIME", help="Resume automatically: 2h, 2026-11-16T09:00.")
 @click.option("--note", default="", help="Reason, shown to others.")
 @click.option(
     "--catch-up",
     is_flag=True,
-    help="Treat what is due meanwhile as missed, instead of skipping it.",
+    help="Treat runs during the pause as missed, instead of skipping them.",
 )
 @utc_option
 @store_option
 def pause(
     *, name: str, until: str | None, note: str, catch_up: bool, utc: bool, store: str
 ) -> None:
-    """Fire nothing. What is due meanwhile is skipped, and the history says so.
+    """Pause a schedule. Runs that are due meanwhile are skipped, and the history says so.
 
     \b
       duly schedules pause nightly
       duly schedules pause nightly --until 2h --note "the disk is full"
-      duly schedules pause nightly --until "2026-11-16 09:00"     on the schedule's own clock
+      duly schedules pause nightly --until "2026-11-16 09:00"     in the schedule's zone
       duly schedules pause nightly --catch-up                     missed runs are caught up
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
 
     async def paused(there: "Store") -> "tuple[Schedule, str | None]":
-        from duly.app.typed_schedules import steered
+        from duly.app.nouns import StoreNouns
         from duly.views.schedules import zone_of
 
         zone = await zone_of(there, name)
         moment = None if until is None else _until(until, zone)
-        done = await steered(there).apause(name, until=moment, note=note, catch_up=catch_up)
+        done = await StoreNouns(there).schedules.apause(
+            name, until=moment, note=note, catch_up=catch_up
+        )
         return done, zone
 
     done, zone = ask(store, paused)
@@ -84,15 +86,15 @@ def pause(
 @utc_option
 @store_option
 def resume(*, name: str, utc: bool, store: str) -> None:
-    """Fire again, from now on.
+    """Resume a schedule, from now on.
 
     \b
       duly schedules resume nightly
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
-    from duly.app.typed_schedules import steered
+    """
+    from duly.app.nouns import StoreNouns
     from duly.views.schedules import own_zone
 
-    done = ask(store, lambda there: steered(there).aresume(name))
+    done = ask(store, lambda there: StoreNouns(there).schedules.aresume(name))
     click.echo(f"resumed  {name}  next {View(utc=utc).moment(done.next_at, own_zone(done.plan))}")
 
 
@@ -104,25 +106,25 @@ def resume(*, name: str, utc: bool, store: str) -> None:
     default=1,
     show_default=True,
     type=WholeNumber(1, MOST_SKIPPED),
-    help="How many moments to skip.",
+    help="How many runs to skip.",
 )
-@click.option("--undo", is_flag=True, help="Take back every moment that was skipped in advance.")
+@click.option("--undo", is_flag=True, help="Restore every run that was skipped in advance.")
 @utc_option
 @store_option
 def skip_next(*, name: str, count: int, undo: bool, utc: bool, store: str) -> None:
-    """Skip the next moments of a schedule, or take skipped ones back.
+    """Skip the next runs of a schedule, or restore skipped ones.
 
     \b
       duly schedules skip-next nightly
       duly schedules skip-next nightly -n 3
       duly schedules skip-next nightly --undo
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
 
     async def skipped(there: "Store") -> "tuple[list[datetime], str | None]":
-        from duly.app.typed_schedules import steered
+        from duly.app.nouns import StoreNouns
         from duly.views.schedules import zone_of
 
-        people = steered(there)
+        people = StoreNouns(there).schedules
         moments = await (people.aunskip(name) if undo else people.askip_next(name, count=count))
         return moments, await zone_of(there, name)
 
@@ -132,46 +134,43 @@ def skip_next(*, name: str, count: int, undo: bool, utc: bool, store: str) -> No
         click.echo(f"Error: {name} has no {missing}", err=True)
         raise SystemExit(NEEDS_YOU)
     for moment in moments:
-        done = "taken back" if undo else "skipped"
+        done = "unskipped" if undo else "skipped"
         click.echo(f"{done}  {View(utc=utc).moment(moment, zone)}")
 
 
 @click.command("rewind")
 @click.argument("name", metavar="[NAME]", required=False)
 @click.option(
-    "--to", metavar="TIME", help="Decide anew what was due since then; without it, go on from now."
+    "--to", metavar="TIME", help="Decide the runs since then again. Default: continue from now."
 )
-@click.option("--ahead", is_flag=True, help="Every schedule that a wrong clock has left ahead.")
+@click.option("--ahead", is_flag=True, help="All schedules that were fired ahead by a wrong clock.")
 @utc_option
 @store_option
 def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: str) -> None:
-    """Set a schedule back: the cure after the store's clock was ahead.
+    """Set a schedule back after the clock of the database was ahead.
 
     \b
-      duly schedules rewind --ahead                     all that are silent because of it
+      duly schedules rewind --ahead                     all schedules that this affects
       duly schedules rewind nightly                     one of them
       duly schedules rewind nightly --to "2026-11-16 09:00"
 
-    A schedule that was fired while the clock was ahead is silent until the clock is there again.
-    What it has fired already is not fired twice.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    A schedule that was fired while the clock was ahead does not run until the clock reaches that
+    time again. Times that were fired already are not fired twice.
+    """
     if (name is None) is not ahead:
         raise click.UsageError("give the NAME of a schedule, or --ahead for all that are")
     if ahead and to is not None:
         raise click.UsageError("--to goes with a NAME; --ahead lets schedules go on from now")
 
     async def rewound(there: "Store") -> "list[StoredSchedule]":
-        from datetime import timedelta
-
         from duly.views.schedules import zone_of
 
-        progress = await there.upkeep.progress()
+        progress = await there.maintenance.progress()
         names = progress.ahead if name is None else [name]
         moment = progress.now
         if name is not None and to is not None:
-            zone = await zone_of(there, name) or machine_zone() or "UTC"
-            when = read_when(to, zone=zone, option="--to")
-            moment = progress.now - when if isinstance(when, timedelta) else when
+            zone = await zone_of(there, name)
+            moment = read_past(to, zone=zone, option="--to", now=progress.now)
         return [await there.schedules.rewind(one, to=moment) for one in names]
 
     from duly.views.schedules import own_zone
@@ -188,14 +187,14 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
 @NAME
 @store_option
 def take_back(*, name: str, store: str) -> None:
-    """Undo what people have edited of a schedule that code declares: it follows the code again.
+    """Revert a schedule to its declaration in code; edits by people are undone.
 
-    One that was removed by hand is brought back.
+    A schedule that was removed is added again.
 
     \b
-      duly schedules show nightly         says where the two differ
+      duly schedules show nightly         shows the differences
       duly schedules take-back nightly
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
 
     async def taken(there: "Store") -> list[str]:
         from duly.app.schedules import taken_back
@@ -221,21 +220,21 @@ _STILL_DECLARED = (
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @store_option
 def remove(*, name: str, yes: bool, store: str) -> None:
-    """Forget the schedule. Jobs that it has made stay, and run.
+    """Remove a schedule. Its jobs stay, and run.
 
     \b
       duly schedules remove nightly
       duly schedules remove nightly --yes        in a script
 
-    To stop it for a while, pause it. One that is declared in code stays removed until that code
-    changes: take it out there, too. Until then duly status tells of it, and duly schedules
-    take-back brings it back.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    To stop it for a while, pause it. A schedule that is declared in code stays removed until that
+    code changes: remove it there, too. Until then duly status lists it, and duly schedules
+    take-back restores it.
+    """
 
     async def removed(there: "Store") -> bool:
-        from duly.app.typed_schedules import steered
+        from duly.app.nouns import StoreNouns
 
-        people = steered(there)
+        people = StoreNouns(there).schedules
         schedule = await people.aget(name)
         if not yes:
             _make_sure(schedule)
@@ -250,7 +249,9 @@ def remove(*, name: str, yes: bool, store: str) -> None:
 
 def _make_sure(schedule: "Schedule") -> None:
     if not sys.stdin.isatty():
-        raise click.UsageError(f"nobody is here to be asked whether {schedule.name} may go: --yes")
+        raise click.UsageError(
+            f"not a terminal, so the removal of {schedule.name} cannot be confirmed: pass --yes"
+        )
     declared = ""
     if schedule.owner == "code":
         declared = f" It {_STILL_DECLARED.format(quote(schedule.name))}."

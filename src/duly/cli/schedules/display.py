@@ -14,20 +14,17 @@ from duly.cli.formats import (
     View,
     iso,
     list_options,
-    read_when,
+    read_past,
     show_list,
     utc_option,
     view_as_dict,
 )
 from duly.cli.options import WholeNumber
 from duly.cli.output import roughly, table
-from duly.cli.store import ask, output_option, refuse, store_option
+from duly.cli.store import ask, output_option, store_option
 from duly.clock import now
-from duly.errors import DulyError
 from duly.model.schedule import PROMPT
-from duly.policy.printable import json_text, one_line
-from duly.policy.redaction import hidden_json
-from duly.settings.loading import machine_zone
+from duly.policy.redaction import hidden_json, json_text, one_line
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -48,7 +45,7 @@ NO_MATCH = "no schedule matches"
 @store_option
 @list_options
 def list_command(words: tuple[str, ...], store: str, view: View) -> None:
-    """List the schedules, the next first.
+    """List the schedules, the next to run first.
 
     \b
       duly schedules
@@ -58,14 +55,14 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
       duly schedules --watch
       duly schedules -o jsonl | jq -r 'select(.paused) | .name'
 
-    NEXT and LAST are on the clock of this machine, as in duly jobs, or in UTC with --utc; what an
-    event starts has the event there. OUTCOME is what became of LAST: queued, merged
-    into another moment's run, or skipped.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    NEXT and LAST are in the zone of this machine, or in UTC with --utc; for a schedule that events
+    start, NEXT is the event. OUTCOME is the outcome of LAST: queued, merged into another run, or
+    skipped.
+    """
     wanted = _filter_from(words)
 
     async def found(there: "Store") -> "Sequence[Schedule]":
-        from duly.app.typed_schedules import MOST_LISTED, every_schedule
+        from duly.app.schedule_drafts import MOST_LISTED, every_schedule
         from duly.policy.why import LocalClock
         from duly.views.schedule_detail import removed_schedules
 
@@ -82,40 +79,43 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
 
 @click.command("history")
 @click.argument("name", metavar="NAME")
-@click.option("--since", metavar="TIME", help="From then on, as 7d or 2026-11-16; by default, all.")
+@click.option(
+    "--since", metavar="TIME", help="Only runs since then, as 7d or 2026-11-16. Default: all."
+)
 @click.option(
     "-n",
     "--count",
     default=20,
     show_default=True,
     type=WholeNumber(1, MOST_SHOWN),
-    help="So many, the newest first.",
+    help="How many to show, newest first.",
 )
 @store_option
 @list_options
 def history(*, name: str, since: str | None, count: int, store: str, view: View) -> None:
-    """Say what became of the due moments of a schedule, and why.
+    """List the past runs of a schedule with their outcomes and reasons.
 
     \b
       duly schedules history nightly
       duly schedules history nightly --since 7d -n 100
       duly schedules history nightly --since 2026-11-16T02:00 -o json
 
-    OUTCOME is what became of the moment: queued, merged into another moment's run, or skipped.
-    LATENESS is how long after it the job was begun, TOOK how long its last run took. A line may
-    stand for many moments that nobody saw: it then says how many. A removed schedule keeps its
-    history for a while.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    OUTCOME is queued, merged into another run, or skipped. LATENESS is from the due time to the
+    start of the job, TOOK the duration of its last attempt. One line may stand for many missed
+    times; it then has their number. The history of a removed schedule is kept for a while.
+    """
     zone: str | None = None
 
     async def found(there: "Store") -> "Sequence[Fire]":
-        from duly.app.typed_schedules import steered
+        from duly.app.nouns import StoreNouns
         from duly.views.schedules import zone_of
 
         nonlocal zone
         zone = await zone_of(there, name)
-        begin = None if since is None else _since(since, zone)
-        return await steered(there).ahistory(name, since=begin, limit=count)
+        begin = None
+        if since is not None:
+            begin = read_past(since, zone=zone, option="--since", now=now())
+        return await StoreNouns(there).schedules.ahistory(name, since=begin, limit=count)
 
     show_list(
         store,
@@ -126,7 +126,7 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
             row=lambda fire, view: _moment_row(fire, view, zone),
             plain=_fire_json,
             name=lambda fire: str(iso(fire.due_at)),
-            nothing=f"no moment of {name} was due"
+            nothing=f"no run of {name} was due"
             + (f" since {since}" if since is not None else " yet"),
             colour=_colour,
         ),
@@ -136,10 +136,7 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
 def _filter_from(words: Sequence[str]) -> "ScheduleFilter":
     from duly.model.schedule_filter import schedule_filter_of
 
-    try:
-        return schedule_filter_of(words)
-    except DulyError as error:
-        refuse(error)
+    return schedule_filter_of(words)
 
 
 def _by_next(schedule: "Schedule") -> tuple[bool, float, str]:
@@ -244,24 +241,19 @@ def _length(length: timedelta | None) -> str:
     return roughly(length)
 
 
-def _since(text: str, zone: str | None) -> datetime:
-    found = read_when(text, zone=zone or machine_zone() or "UTC", option="--since")
-    return now() - found if isinstance(found, timedelta) else found
-
-
 @click.command("show")
 @click.argument("name", metavar="NAME")
 @utc_option
 @store_option
 @output_option
 def show(name: str, *, utc: bool, store: str, output: str) -> None:
-    """Say all about a schedule: when, what, what if, what is next and what was.
+    """Show a schedule: its rule, task and policies, its next and last runs, and its changes.
 
     \b
       duly schedules show nightly
       duly schedules show nightly --utc
       duly schedules show nightly -o json
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    """
 
     async def detail(there: "Store") -> "ScheduleDetail":
         from duly.views.schedule_detail import schedule_detail
@@ -320,7 +312,9 @@ def _facts(found: "ScheduleDetail", view: View) -> Iterator[str]:
         "task": schedule.task if args == "{}" else f"{schedule.task} {args}",
         "queue": schedule.queue,
         "tags": ", ".join(schedule.tags),
+        "tenant": schedule.tenant,
         "owner": schedule.owner,
+        "by": schedule.submitter,
         "runs": "" if schedule.runs_left is None else f"{schedule.runs_left} left",
         "made": view.moment(schedule.created_at, found.zone),
         "paused": _pause(schedule, found.zone, view),

@@ -3,29 +3,32 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
 from duly.cli.find_app import app_of, has_app, imported
 from duly.cli.formats import View, read_moment, utc_option
-from duly.cli.options import WholeNumber
+from duly.cli.options import WholeNumber, with_options
 from duly.cli.output import RuleRefused
-from duly.cli.store import ask, refuse, settled, store_option
-from duly.errors import DulyError, NotFound, RuleError, ZoneMissing
-from duly.model.policies import MOST_AT_ONCE, Catchup, Late, Overlap
+from duly.cli.store import ask, settled, store_option
+from duly.clock import now
+from duly.errors import NotFound, RuleError, ZoneMissing
+from duly.model.schedule_fields import ScheduleField, fields_on
 from duly.rules import parse
 
 if TYPE_CHECKING:
     from duly.app import Store
     from duly.model.schedule import Plan, StoredSchedule
 
+F = TypeVar("F", bound=Callable[..., Any])
 
 NONE = "none"
 _COMMAND = "duly.cli.schedules.command"
-_MOMENTS = ("start", "end")
-_MAY_BE_NONE = ("zone", "start_within", "exclude", "jitter", "spacing", "max_runs", *_MOMENTS)
-_NUMBERS = ("priority", "max_runs")
+OPTIONS: Final = {one.name: one for one in fields_on("command")}
+_METAVARS: Final = {"length": "TIME", "moment": "TIME", "rule": "RULE", "dst": "CHOICE"} | {
+    "number": "N", "priority": "N", "tags": "A,B", "text": "TEXT",
+}  # fmt: skip
 
 
 class TypedCall(NamedTuple):
@@ -50,65 +53,37 @@ class _BeforeCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- CMD…]"]
 
 
-def policy_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of ``@duly.schedule``; ``spoken`` returns those that were given."""
-    for option in reversed(
-        (
-            click.option("--zone", metavar="ZONE", help=_ZONE),
-            click.option("--overlap", type=click.Choice(get_args(Overlap)), help=_OVERLAP),
-            click.option("--missed", type=click.Choice(get_args(Catchup)), help=_MISSED),
-            click.option("--at-most", type=WholeNumber(1, MOST_AT_ONCE), help=_AT_MOST),
-            click.option("--spacing", metavar="TIME", help="Time between the catch-up runs: 1m."),
-            click.option("--start-within", metavar="TIME", help="How late it may start: 4h."),
-            click.option(
-                "--late",
-                type=click.Choice(get_args(Late)),
-                help="Policy for runs later than --start-within.",
-            ),
-            click.option("--dst", metavar="CHOICE", help=_DST),
-            click.option("--exclude", metavar="RULE", help='What to leave out: "holidays(DE)".'),
-            click.option(
-                "--jitter", metavar="TIME", help="Random delay of the start, up to this: 5m."
-            ),
-            click.option("--start", metavar="TIME", help="Nothing before: 2026-12-01."),
-            click.option("--end", metavar="TIME", help="Nothing after."),
-            click.option("--max-runs", metavar="N", help=_MAX_RUNS),
-        )
-    ):
-        command = option(command)
-    return command
+def policy_options(command: F) -> F:
+    """Add the policies of ``@duly.schedule``; ``spoken`` returns those that were given."""
+    return with_options(command, *(_option(one) for one in OPTIONS.values() if not one.of_jobs))
 
 
-def _label_options(command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(
-        (
-            click.option("--queue", metavar="QUEUE", help="Queue of its jobs."),
-            click.option(
-                "--priority", metavar="N", help="-100 to 100, or high, normal, low, idle."
-            ),
-            click.option("--title", metavar="TEXT", help="For people."),
-            click.option("--tags", metavar="A,B", help="To find it by."),
-        )
-    ):
-        command = option(command)
-    return command
+def _job_options(command: F) -> F:
+    return with_options(command, *(_option(one) for one in OPTIONS.values() if one.of_jobs))
 
 
-_ZONE = "Time zone, as Europe/Berlin; else the rule's own, or zone in duly.toml."
-_OVERLAP = "What to do while the last run has not ended."
-_MISSED = "Which missed runs are caught up."
-_MAX_RUNS = "At most so many runs, counted from now; then it is finished."
-_AT_MOST = "… with all: the newest so many."
-_DST = "What clock changes do: cron, systemd, elapsed, quartz, or as end/first."
+def _option(field: ScheduleField) -> Callable[[F], F]:
+    kind: Any = None
+    if field.choices:
+        kind = click.Choice(list(field.choices))
+    elif field.most and not field.optional:  # an optional one may be "none"
+        kind = WholeNumber(1, field.most)
+    return click.option(
+        f"--{field.name.replace('_', '-')}",
+        type=kind,
+        metavar=None if kind else _METAVARS.get(field.kind, field.name.upper()),
+        help=field.about,
+    )
 
 
 @click.command("add", cls=_BeforeCommand)
 @click.argument("rule", metavar="RULE")
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE…]")
-@click.option("--name", metavar="NAME", help="By default as the task, or the program.")
-@click.option("--task", metavar="TASK", help="What to run, with KEY=VALUE as its arguments.")
+@click.option("--name", metavar="NAME", help="Default: the name of the task or program.")
+@click.option("--task", metavar="TASK", help="Task to run, with KEY=VALUE as its arguments.")
+@click.option("--paused", is_flag=True, help="Add it paused: nothing runs until it is resumed.")
 @policy_options
-@_label_options
+@_job_options
 @utc_option
 @store_option
 @click.pass_context
@@ -120,11 +95,14 @@ def add(
     arguments: Sequence[str],
     name: str | None,
     task: str | None,
+    paused: bool,
     utc: bool,
     store: str,
     **options: Any,
 ) -> None:
-    """Remember a schedule: RULE, and a task or a command. Its first moment is after now.
+    """Add a schedule: RULE, and a task or a command. Its first run is in the future.
+
+    A rule with one moment that has passed counts as missed: it runs at once, or as --missed says.
 
     \b
       duly schedules add "Mon..Fri 02:00 Europe/Berlin" --task nightly_report
@@ -132,19 +110,17 @@ def add(
       duly schedules add "02:30 Europe/Berlin" --name backup -- /srv/backup --full
       duly schedules add "0 4 * * *" --zone UTC --overlap queue_one --start-within 4h --task tidy
 
-    Where an app is at hand (DULY_APP, app in duly.toml, tasks.py here), TASK is looked for in it,
-    and each VALUE read by the type of its parameter. Elsewhere a VALUE that is JSON is taken as
-    such (10, true, null, ["a"]), any other as text; '"10"' is text. A command is run without a
-    shell, by workers that may do so: duly up --allow shell.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    If there is an app (DULY_APP, app in duly.toml, tasks.py here), TASK is looked up in it, and
+    each VALUE is parsed by the type of its parameter. Otherwise a VALUE that is JSON is parsed as
+    JSON (10, true, null, ["a"]), and any other is text; '"10"' is text. A command is run without a
+    shell, by workers that allow it: duly up --allow shell.
+    """
     command: list[str] = context.meta.get(_COMMAND, [])
     try:
         start = start_of(task, arguments, command)
         plan = new(rule, name=name, what=start, said=spoken(options))
     except RuleError as error:
         raise RuleRefused(error, rule) from None
-    except DulyError as error:
-        refuse(error)
 
     async def added(there: "Store") -> "tuple[StoredSchedule, str | None]":
         from duly.views.workers import unknown_task
@@ -152,26 +128,26 @@ def add(
         problem = None if command else await unknown_task(there, start.task)
         if problem and start.unknown:
             raise start.unknown
-        [schedule] = await there.schedules.add([plan])
+        [schedule] = await there.schedules.add([plan], paused=paused)
         return schedule, problem if start.unchecked else None
 
     schedule, note = ask(store, added, make=True)
     _tell("added", schedule, utc=utc)
     if command:
-        note = "workers run commands only if they may: duly up --allow shell"
+        note = "workers run commands only with: duly up --allow shell"
     if note:
         click.echo(f"note: {note}", err=True)
 
 
 @click.command("edit")
 @click.argument("name", metavar="NAME")
-@click.option("--rule", metavar="RULE", help="When, from now on.")
+@click.option("--rule", metavar="RULE", help="New rule.")
 @policy_options
-@_label_options
+@_job_options
 @utc_option
 @store_option
 def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) -> None:
-    """Change what is said, and nothing else. No moment becomes missed by it.
+    """Change only the given options of a schedule. An edit never makes a run missed.
 
     \b
       duly schedules edit nightly --rule "Mon..Fri 03:00"
@@ -179,9 +155,9 @@ def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) 
       duly schedules edit nightly --start-within none --exclude none
       duly schedules edit nightly --queue reports --priority low
 
-    none takes away a zone, a bound, an exclusion or a length of time. What a person has edited
-    stays, whatever code or file declares it.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    none removes a zone, a bound, an exclusion or a duration. An edit stays, even if code or a file
+    declares the schedule differently.
+    """
     said = spoken(options)
     if not said and rule is None:
         raise click.UsageError("say what to change: --rule, --overlap, --missed, --zone, …")
@@ -204,7 +180,7 @@ def new(
     said: Mapping[str, Any],
 ) -> "Plan":
     """Return the plan of a new schedule; its zone is the configured one if none was given."""
-    from duly.app.typed_schedules import new_plan
+    from duly.app.schedule_drafts import new_plan
 
     zone = said["zone"] if "zone" in said else settled().zone
     timing = parse(rule, zone=zone, dst=said.get("dst", "cron"), name=name or what.called)
@@ -216,7 +192,7 @@ def new(
 
 def changed(plan: "Plan", rule: str | None, said: Mapping[str, Any]) -> "Plan":
     """Return the changed plan; the configured zone is used if one is needed and none is known."""
-    from duly.app.typed_schedules import changed_plan
+    from duly.app.schedule_drafts import changed_plan
     from duly.views.schedules import own_zone
 
     zone = settled().zone
@@ -231,31 +207,19 @@ def changed(plan: "Plan", rule: str | None, said: Mapping[str, Any]) -> "Plan":
 
 def spoken(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, with their values as ``@duly.schedule`` takes them."""
-    words = {word: value for word, value in options.items() if value is not None}
-    for word in _MAY_BE_NONE:
-        if words.get(word) == NONE:
-            words[word] = None
-    if "tags" in words:
-        words["tags"] = tuple(tag.strip() for tag in words["tags"].split(",") if tag.strip())
-    for word in _NUMBERS:
-        if words.get(word) is not None:
-            words[word] = _number(words[word])
-    return words
-
-
-def _number(text: str) -> int | str:
-    try:
-        return int(text)
-    except ValueError:
-        return text
+    return {
+        word: None if OPTIONS[word].optional and value == NONE else OPTIONS[word].typed(value)
+        for word, value in options.items()
+        if value is not None
+    }
 
 
 def in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
     """Return ``words`` with start and end parsed; without an offset they are in ``zone``."""
     read = {
         word: read_moment(words[word], zone=zone, option=f"--{word}")
-        for word in _MOMENTS
-        if words.get(word) is not None
+        for word in words
+        if OPTIONS[word].kind == "moment" and words[word] is not None
     }
     return {**words, **read}
 
@@ -265,7 +229,8 @@ def _tell(done: str, schedule: "StoredSchedule", *, utc: bool) -> None:
     from duly.views.schedules import own_zone
 
     view, plan = View(utc=utc), schedule.plan
-    following = f"next {view.moment(schedule.next_at, own_zone(plan))}"
+    missed = schedule.next_at is not None and schedule.next_at <= now()
+    following = f"{'missed' if missed else 'next'} {view.moment(schedule.next_at, own_zone(plan))}"
     state = "paused" if schedule.pause else following if schedule.next_at else "never due again"
     left = "" if schedule.runs_left is None else f", {plural(schedule.runs_left, 'run')} left"
     click.echo(f"{done}  {plan.name}  {state}{left}")
@@ -276,14 +241,14 @@ OURS = "duly."  # prefix of built-in tasks, which are in no app
 
 
 def start_of(task: str | None, arguments: Sequence[str], command: Sequence[str]) -> TypedCall:
-    from duly.app.typed_schedules import COMMAND
+    from duly.app.schedule_drafts import COMMAND
 
     if (task is None) == (not command):
         raise click.UsageError("say what to run: --task NAME KEY=VALUE…, or -- and a command")
     if task is not None:
         return _task(task, arguments)
     if arguments:
-        raise click.UsageError(f'"{arguments[0]}": the arguments of a command stand behind the --')
+        raise click.UsageError(f'"{arguments[0]}": put the arguments of a command after the --')
     return TypedCall(PurePath(command[0]).name, COMMAND, {"argv": list(command)})
 
 
@@ -314,9 +279,9 @@ def _untyped(pairs: Sequence[str]) -> dict[str, object]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not (key and equals):
-            raise click.UsageError(f'"{pair}": an argument of a task is written as KEY=VALUE')
+            raise click.UsageError(f'"{pair}": write an argument of a task as KEY=VALUE')
         if key in found:
-            raise click.UsageError(f'"{key}" is said twice')
+            raise click.UsageError(f'"{key}" is given twice')
         found[key] = _value(value)
     return found
 

@@ -16,11 +16,11 @@ from duly.cli.formats import NOTHING, View, iso, read_length, read_moment, utc_o
 from duly.cli.output import RuleRefused, roughly, table
 from duly.cli.schedules.editing import TypedCall, changed, new, policy_options, spoken
 from duly.cli.schedules.simulation_chart import drawn
-from duly.cli.store import ask, output_option, refuse, run, store_option
+from duly.cli.store import ask, output_option, run, store_option
 from duly.clock import now
 from duly.durations import parse_duration, show_duration
-from duly.errors import DulyError, RuleError
-from duly.policy.printable import json_text
+from duly.errors import RuleError
+from duly.policy.redaction import json_text
 from duly.rules import local_time, parse
 from duly.settings.loading import machine_zone
 
@@ -34,9 +34,9 @@ WIDTH, WIDEST = 100, 160  # without a terminal; at most, to stay readable
 
 @click.command("simulate")
 @click.argument("name", metavar="[NAME]", required=False)
-@click.option("--from", "start", metavar="TIME", help="Moments from then on; by default, from now.")
+@click.option("--from", "start", metavar="TIME", help="Start of the period. Default: now.")
 @click.option(
-    "--to", "end", metavar="TIME", help="… and before that, or for so long: 48h. By default, a day."
+    "--to", "end", metavar="TIME", help="End of the period, or its length: 48h. Default: a day."
 )
 @click.option(
     "--outage",
@@ -45,8 +45,10 @@ WIDTH, WIDEST = 100, 160  # without a terminal; at most, to stay readable
     multiple=True,
     help="Simulated outage: 01:00..05:30, or 01:00..4h. Repeatable.",
 )
-@click.option("--runtime", metavar="TIME", help="How long each run takes; else as the last ones.")
-@click.option("--rule", metavar="RULE", help="As if that were its rule; or without any NAME.")
+@click.option(
+    "--runtime", metavar="TIME", help="How long each run takes. Default: as the last runs."
+)
+@click.option("--rule", metavar="RULE", help="Simulate this rule instead, with or without a NAME.")
 @policy_options
 @utc_option
 @store_option
@@ -64,7 +66,7 @@ def simulate(  # noqa: PLR0913 - one for each option
     output: str,
     **options: Any,
 ) -> None:
-    """Draw what a schedule would do: what would run, be skipped, merged or late, and why.
+    """Simulate a schedule: draw which runs would start, be skipped, merged or late, and why.
 
     \b
       duly schedules simulate nightly
@@ -74,16 +76,15 @@ def simulate(  # noqa: PLR0913 - one for each option
       duly schedules simulate --rule "Mon..Fri 02:00 Europe/Berlin" --missed skip --outage 01:00..4h
       duly schedules simulate nightly -o json | jq '.moments[] | select(.late)'
 
-    It is decided by the scheduler itself, on a store in memory and a clock that runs ahead; nothing
-    is written to the store. Supposed is that there are workers enough, that whoever is asked to
-    stop stops at once, and that a run goes down with an outage and begins again behind it. A TIME
-    is an ISO time, a time on the clock of the schedule (02:00, "Tue 02:00": the next one), or a
-    length of time.
+    The scheduler itself decides, on a database in memory and a simulated clock; nothing is written
+    to your database. The simulation assumes that there are enough workers, that a job that is asked
+    to stop stops at once, and that a run ends with an outage and is repeated after it. A TIME is an
+    ISO time, a time in the schedule's zone (02:00, "Tue 02:00": the next one), or a duration.
 
     \b
-    Exit codes: 0 ok, 2 something in the command line is wrong, or more than 5,000 moments,
-    3 there is no such schedule, 5 the store cannot be reached.
-    """  # noqa: D301 - \b is click's mark for lines to be left as they are
+    Exit codes: 0 success, 2 invalid usage, or more than 5,000 runs, 3 no such schedule, 5 the
+    database cannot be reached.
+    """
     from duly.rehearse import known_of
     from duly.rehearse import simulate as simulated
 
@@ -96,8 +97,6 @@ def simulate(  # noqa: PLR0913 - one for each option
         what = supposed(plan, known, said)
     except RuleError as error:
         raise RuleRefused(error, rule or error.text) from None
-    except DulyError as error:
-        refuse(error)
     story = run(simulated(what))
     if output == "json":
         click.echo(json_text(_plain(story)))
@@ -308,10 +307,10 @@ def _runtime(text: str | None, known: "KnownSchedule | None") -> timedelta:
     runs = () if known is None else known.runs
     usual = usual_runtime(runs)
     if usual is None:
-        click.echo("runtime: 0 s, as no run is known; say --runtime 40m", err=True)
+        click.echo("runtime: 0 s, because no run is known; use --runtime 40m", err=True)
         return timedelta()
     count = "the last run" if len(runs) == 1 else f"the median of the last {len(runs)} runs"
-    click.echo(f"runtime: {roughly(usual)}, {count}; say --runtime for another", err=True)
+    click.echo(f"runtime: {roughly(usual)}, {count}; --runtime sets another", err=True)
     return usual
 
 
@@ -320,6 +319,6 @@ def _pause(known: "KnownSchedule | None", start: datetime) -> "Pause | None":
     if pause is None or (pause.until is not None and pause.until <= start):
         return None
     if pause.until is None:
-        click.echo("note: it is paused; this is as if somebody resumed it", err=True)
+        click.echo("note: it is paused; this simulates a resumed schedule", err=True)
         return None
     return pause

@@ -40,7 +40,7 @@ _MARKS: Final = {
     "waits": ("·", None, "waits"),
     "skipped": ("×", "red", "skipped"),
     "merged": ("»", "cyan", "merged"),
-    "outage": ("░", "bright_black", "nobody there"),
+    "outage": ("░", "bright_black", "no scheduler"),
     "clock": ("┊", "magenta", ""),
     "": (" ", None, ""),
 }

@@ -12,8 +12,9 @@ from typing import TypeAlias, cast
 
 from duly.engine.execution import Execution, raised, returned
 from duly.engine.executors import LoopTimers, OnEnd
+from duly.engine.executors.on_engine import run_on
 from duly.engine.executors.watchdog import Watchdog
-from duly.model.outcome import Outcome, Raised
+from duly.model.outcome import Completed, HandedOff, Outcome, Postponed, Raised
 from duly.registry.context import Context, entered, surrounding
 
 # How long a task runs jobs in a row before the event loop may do something else.
@@ -99,13 +100,15 @@ class _Row:
         self.is_relieved = False  # the event loop has come to other work since the row began
 
 
-async def _outcome(run: Execution, arguments: Mapping[str, object]) -> Outcome:
+async def _outcome(run: Execution, arguments: Mapping[str, object]) -> Outcome | Completed:
     definition = run.definition
     if run.why is not None:  # stopped before it began
         return _CANCELLED
     context = Context(run.job, definition.retry, run)
     with entered(context):
         try:
+            if definition.engine is not None:
+                return await run_on(definition.engine, run)
             if definition.takes_context:
                 found = await cast(Awaitable[object], definition.function(context, **arguments))
             else:
@@ -114,7 +117,8 @@ async def _outcome(run: Execution, arguments: Mapping[str, object]) -> Outcome:
             return _CANCELLED
         except BaseException as error:  # noqa: BLE001 - SystemExit would end the loop and every job
             return raised(error, definition.retry)
-    return returned(found, definition)
+    # A built-in task may return the outcome itself.
+    return found if isinstance(found, HandedOff | Postponed) else returned(found, definition)
 
 
 # By duly, and then this outcome is not used; or by itself.

@@ -73,6 +73,11 @@ class Watchdog:
         with contextlib.suppress(OSError):
             reading, writing = os.pipe()
             try:
+                os.set_blocking(writing, False)
+                # Before the start: the helper knows its groups even if this worker dies meanwhile.
+                lease = [] if self._until is None else [f"={self._until!r}\n"]
+                groups = [f"+{group}\n" for group in self._groups]
+                os.write(writing, "".join([*lease, *groups]).encode())
                 self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and file
                     # By --parent the death watch recognises the helper of a dead worker.
                     [sys.executable, "-I", "-S", _PROGRAM, "--parent", identity(os.getpid())],
@@ -86,13 +91,8 @@ class Watchdog:
                 raise
             finally:
                 os.close(reading)
-            os.set_blocking(writing, False)
             close_in_forks(writing)
             self._pipe = writing
-            if self._until is not None:
-                self._send(f"={self._until!r}")
-            for group in self._groups:
-                self._send(f"+{group}")
 
     def _send(self, line: str) -> bool:
         """Write a line; return whether the helper lives. Short lines are written whole."""

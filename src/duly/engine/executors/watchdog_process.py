@@ -105,7 +105,7 @@ def living_groups() -> Iterator[int]:
 
 
 def now() -> float:
-    """As ``duly.clock.boottime`` has it."""
+    """Return the seconds since the start of the machine, as ``duly.clock.boottime`` does."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     else:  # noqa: RET505 - mypy knows the platform, and would call a line below it unreachable

@@ -6,19 +6,19 @@ that help. The dataclasses say which evidence is needed: ``JobEvidence`` for a j
 """
 
 from duly.policy.why.answer import (
+    AskedTime,
     Explanation,
     JobEvidence,
-    LaneEvidence,
     Lineage,
     LocalClock,
     SuggestedCommand,
     about,
     first_line,
+    read_time,
 )
-from duly.policy.why.asked_time import AskedTime, read_time
 from duly.policy.why.fires import MomentEvidence, explain_moment
 from duly.policy.why.jobs import explain_job
-from duly.policy.why.missing_fires import AbsenceEvidence, ScheduleChange, explain_absence
+from duly.policy.why.missing_fires import AbsenceEvidence, explain_absence
 from duly.policy.why.waiting_jobs import first_failed, how_far, parts_done, what_is_missing
 
 __all__ = [
@@ -26,11 +26,9 @@ __all__ = [
     "AskedTime",
     "Explanation",
     "JobEvidence",
-    "LaneEvidence",
     "Lineage",
     "LocalClock",
     "MomentEvidence",
-    "ScheduleChange",
     "SuggestedCommand",
     "about",
     "explain_absence",

@@ -4,22 +4,28 @@ Moments are shown in the zone of the schedule, and as short as the context allow
 is what an explanation needs to know of a job.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from shlex import quote
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
+from msgspec import Meta
+
+from duly.errors import InvalidValue
+from duly.instants import BEGINNING, HORIZON, from_us, to_us
 from duly.model.flow import FlowInfo
 from duly.model.job import Attempt, StoredJob
 from duly.model.journal import ProgressNote
-from duly.model.limit import Rate
-from duly.model.queue import Queue
+from duly.model.limit import LimitInfo, Queue
+from duly.model.policies import check_moment
 from duly.model.states import State
 from duly.model.worker import WorkerInfo
-from duly.policy.printable import one_line
+from duly.policy.redaction import one_line
 from duly.policy.verdict import Tried
-from duly.rules import local_time
+from duly.rules import local_time, zone_names
+from duly.rules.zone import zone_named
 
 A_WEEKDAY_IS_ENOUGH = timedelta(days=6)
 _LONGEST_LINE = 200
@@ -33,30 +39,57 @@ class SuggestedCommand:
     """A command that helps: what it does in a few words, and the line to type."""
 
     what: str
-    line: str
-    job_id: int | None = None  # the job that the command is about, if any
+    line: Annotated[str, Meta(description="What to type.")]
+    job_id: Annotated[int | None, Meta(description="The job that it is about.")] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """The position of a job in its flow. Steps and parts are counted from 1."""
+
+    flow: int
+    flow_name: str
+    step: int
+    name: str  # of the step
+    kind: Literal["step", "map", "wait"] = "step"
+    part: int | None = None  # of a mapped step
+    parts: int = 1
+
+    def __str__(self) -> str:
+        part = "" if self.part is None else f", part {self.part:,} of {self.parts:,}"
+        return f"step {self.step:,} ({self.name}{part}) of flow {self.flow} {self.flow_name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
+    """A sentence about a job or a moment, with its evidence and commands that help."""
+
     sentence: str
+    lineage: Lineage | None = None  # of a job that is a step of a flow
     evidence: tuple[str, ...] = ()
+    attempts: tuple[str, ...] = ()  # a line for each of the last failed attempts
     commands: tuple[SuggestedCommand, ...] = ()
     short: str = ""  # the sentence without name and time: ``skipped: …``, ``failed after …``
 
     def __str__(self) -> str:
         width = max((len(command.what) for command in self.commands), default=0)
         steps = [f"  {command.what:{width}}   {command.line}" for command in self.commands]
-        lines = [self.sentence, *(f"  {line}" for line in self.evidence), *steps]
+        lines = [self.sentence, *(f"  {line}" for line in self.lines), *steps]
         return "\n".join(map(one_line, lines))
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lineage, the evidence and the attempts, as the lines below the sentence."""
+        lineage = () if self.lineage is None else (str(self.lineage),)
+        return (*lineage, *self.evidence, *self.attempts)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clause:
+
+class Clause(NamedTuple):
     """The predicate of a sentence, with its evidence and commands."""
 
     text: str
     evidence: tuple[str, ...] = ()
+    attempts: tuple[str, ...] = ()
     commands: tuple[SuggestedCommand, ...] = ()
 
 
@@ -140,34 +173,6 @@ def _time(local: datetime) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaneEvidence:
-    """The current state of the limit that a job waits at."""
-
-    name: str
-    concurrency: int | None
-    rate: Rate | None
-    running: int
-    waiting: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lineage:
-    """The position of a job in its flow. Steps and parts are counted from 1."""
-
-    flow: int
-    flow_name: str
-    step: int
-    name: str  # of the step
-    kind: Literal["step", "map", "wait"] = "step"
-    part: int | None = None  # of a mapped step
-    parts: int = 1
-
-    def __str__(self) -> str:
-        part = "" if self.part is None else f", part {self.part:,} of {self.parts:,}"
-        return f"step {self.step:,} ({self.name}{part}) of flow {self.flow} {self.flow_name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvidence:
     job: StoredJob
     now: datetime
@@ -186,7 +191,7 @@ class JobEvidence:
     queue: Queue | None = None
     running_in_queue: int = 0
     ahead: int = 0
-    lane: LaneEvidence | None = None
+    limit: LimitInfo | None = None
     behind: StoredJob | None = None  # the run of its schedule that it waits for
 
     @property
@@ -229,6 +234,119 @@ class JobEvidence:
 
     @property
     def runner_name(self) -> str:
-        if self.runner is not None:
-            return self.runner.name
-        return "a worker that is gone" if self.job.worker is None else f"worker {self.job.worker}"
+        return f"worker {self.job.worker}" if self.runner is None else self.runner.name
+
+
+A_DAY = timedelta(days=1)
+_TIME = re.compile(
+    r"(?:(?P<word>today|yesterday|(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*)\b,? *)?"
+    r"(?:(?P<date>\d{4}-\d\d-\d\d)(?:[ T]+|$))?"
+    r"(?:(?P<time>\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?))?"
+    r"(?P<offset>Z|[+-]\d\d:?\d\d)?"
+    r"(?: +(?P<zone>[A-Za-z_+\-0-9/]+))?",
+    re.IGNORECASE,
+)
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedTime:
+    """A range of time, from ``start`` (inclusive) to ``until`` (exclusive).
+
+    ``again`` is the start of the second pass, if the clock was set back and the time came twice.
+    ``lost`` means that the clock was set forward over the time, so that it did not exist; ``start``
+    is then the moment of the clock change.
+    """
+
+    start: datetime
+    until: datetime
+    text: str
+    again: datetime | None = None
+    lost: bool = False
+
+
+def read_time(asked: datetime | str, *, zone: str, now: datetime) -> AskedTime:
+    if isinstance(asked, datetime):
+        check_moment("at", asked)
+        start = asked.astimezone(UTC)
+        return AskedTime(start=start, until=start + timedelta(microseconds=1), text=str(asked))
+    text = asked.strip()
+    found = _TIME.fullmatch(text)
+    if not text or found is None or not (found["time"] or found["date"] or found["word"]):
+        raise _unreadable(asked)
+    zone = _zone(found["zone"], zone)
+    try:
+        clock = time.fromisoformat(found["time"].zfill(5)) if found["time"] else time()
+        day = date.fromisoformat(found["date"]) if found["date"] else None
+        offset = time.fromisoformat(f"{clock}{(found['offset'] or 'Z').upper()}").tzinfo
+    except ValueError:
+        raise _unreadable(asked) from None
+    if day is not None and not BEGINNING.date() < day < HORIZON.date():
+        raise _unreadable(asked)
+    length = _precision(found["time"])
+    if found["offset"] and day is not None:
+        start = datetime.combine(day, clock, offset).astimezone(UTC)
+        return AskedTime(start=start, until=start + length, text=text)
+    if day is not None:
+        return _on(datetime.combine(day, clock), zone, length, text)
+    for candidate in _days(found["word"], local_time(now, zone).date()):
+        read = _on(datetime.combine(candidate, clock), zone, length, text)
+        if read.start <= now:
+            return read
+    raise _unreadable(asked)
+
+
+def _days(word: str | None, today: date) -> Iterator[date]:
+    """Yield the days that a word may mean, the latest first."""
+    word = (word or "").lower()[:3]
+    if word in ("tod", "yes"):
+        yield today - A_DAY * (word == "yes")
+        return
+    for back in range(9):
+        day = today - back * A_DAY
+        if not word or _WEEKDAYS[day.weekday()] == word:
+            yield day
+
+
+def _on(wall: datetime, zone: str, length: timedelta, text: str) -> AskedTime:
+    """Return the range at which the zone's clock shows a wall time: never, once or twice."""
+    there = zone_named(zone)
+    shown = to_us(wall.replace(tzinfo=UTC))
+    ends = [*there.starts[1:], None]
+    instants = [
+        shown - offset
+        for begin, end, offset in zip(there.starts, ends, there.offsets, strict=True)
+        if begin <= shown - offset and (end is None or shown - offset < end)
+    ]
+    if not instants:
+        k = next(k for k in range(1, len(there.starts)) if _jumps_over(there.gap_before(k), shown))
+        start = from_us(there.starts[k])
+        return AskedTime(start=start, until=start + length, text=text, lost=True)
+    start, again = from_us(instants[0]), from_us(instants[1]) if instants[1:] else None
+    return AskedTime(start=start, until=start + length, text=text, again=again)
+
+
+def _jumps_over(gap: tuple[int, int] | None, wall: int) -> bool:
+    return gap is not None and gap[0] <= wall < gap[1]
+
+
+def _precision(text: str | None) -> timedelta:
+    if text is None:
+        return A_DAY
+    if "." in text:
+        return timedelta(microseconds=1)
+    return timedelta(minutes=1) if text.count(":") == 1 else timedelta(seconds=1)
+
+
+def _zone(name: str | None, default: str) -> str:
+    if name is None:
+        return default
+    if name not in zone_names():
+        raise InvalidValue(f'"{name}" is not a time zone; without one, {default} is meant')
+    return name
+
+
+def _unreadable(asked: object) -> InvalidValue:
+    return InvalidValue(
+        f'at={asked!r}: a time that has been, as "02:00", "Thu 02:00" or "2026-11-13 02:00"'
+    )

@@ -1,10 +1,9 @@
-"""Why a due moment was queued, merged or skipped, according to its ledger row.
+"""Explain why a due moment was queued, merged or skipped, according to its ledger row.
 
-Why a moment was skipped because an earlier run had not ended, and how to prevent it.
-
-The advice depends on what the earlier run did when the moment was decided: if it waited, remove
-what it waited for; if it ran too long, set a timeout; if it always runs longer than the interval of
-its schedule, use a longer interval.
+For a moment that was skipped because an earlier run had not ended, the advice depends on the state
+of that run at the time. If the run waited, the advice is to remove the obstacle; if it ran too
+long, to set a timeout; if it always runs longer than the interval of its schedule, to use a longer
+interval.
 """
 
 from dataclasses import dataclass, replace
@@ -88,6 +87,7 @@ def _queued(found: MomentEvidence) -> Explanation:
     return Explanation(
         sentence=f"{_due(found)} and {clause.text}.{coming}",
         evidence=clause.evidence,
+        attempts=clause.attempts,
         commands=clause.commands,
         short=clause.text,
     )
@@ -106,6 +106,7 @@ def _merged(found: MomentEvidence) -> Explanation:
     return Explanation(
         sentence=f"{said}, which {clause.text}.",
         evidence=clause.evidence,
+        attempts=clause.attempts,
         commands=clause.commands,
     )
 

@@ -1,4 +1,4 @@
-"""Why a job is in its state: a clause for each state, to follow "was due … and"."""
+"""Explain why a job is in its state: a clause for each state, to follow "was due … and"."""
 
 from datetime import timedelta
 from shlex import quote
@@ -29,20 +29,21 @@ def explain_job(found: JobEvidence) -> Explanation:
     job, clock = found.job, found.clock
     called = job.task if found.lineage is None else found.lineage.name
     named = f"job {job.id} ({job.title or called})"
-    made_by = None if found.schedule is None else f"made by the schedule {found.schedule}"
-    lineage = None if found.lineage is None else str(found.lineage)
-    of = tuple(filter(None, (made_by, lineage)))
+    made_by = () if found.schedule is None else (f"made by the schedule {found.schedule}",)
     if job.due_at > found.now and not job.attempt:
         left = about(job.due_at - found.now)
         return Explanation(
             sentence=f"{named} is due {clock.due(job.due_at)}, in {left}.",
-            evidence=of,
+            lineage=found.lineage,
+            evidence=made_by,
             commands=(cancel_job(job.id, what="call it off"),),
         )
     clause = clause_of(found)
     return Explanation(
         sentence=f"{named} was due {clock.due(job.due_at)} and {clause.text}.",
-        evidence=(*of, *clause.evidence),
+        lineage=found.lineage,
+        evidence=(*made_by, *clause.evidence),
+        attempts=clause.attempts,
         commands=clause.commands,
     )
 
@@ -53,6 +54,8 @@ def clause_of(found: JobEvidence) -> Clause:  # noqa: PLR0911 - one for each sta
         case State.SUCCEEDED:
             return _succeeded(found)
         case State.RUNNING:
+            if found.job.waits == "outcome":
+                return _handed_off(found)
             return _running(found) if found.flow is None else running_flow(found, found.flow)
         case State.FAILED:
             return _failed(found) if found.flow is None else failed_flow(found, found.flow)
@@ -67,7 +70,8 @@ def clause_of(found: JobEvidence) -> Clause:  # noqa: PLR0911 - one for each sta
             call_off = cancel_job(found.job.id, what="call it off")
             return Clause(
                 text=waits.text,
-                evidence=(*waits.evidence, *_tried(found)),
+                evidence=waits.evidence,
+                attempts=_failed_attempts(found),
                 commands=(*waits.commands, call_off),
             )
         case _:
@@ -85,12 +89,12 @@ def _succeeded(found: JobEvidence) -> Clause:
     else:
         ran = f"ran {about(late)} late (started {clock.near(started, job.due_at)}, {took})"
     again = f", at {found.tries}" if found.attempts else ""
+    # The outcome of a job that was handed to another system has no worker.
+    where = "" if job.worker is None else f" on {found.runner_name}"
     return Clause(
         text=ran + again,
-        evidence=(
-            f"job {job.id} on {found.runner_name}" if found.flow is None else how_far(found.flow),
-            *_tried(found),
-        ),
+        evidence=(f"job {job.id}{where}" if found.flow is None else how_far(found.flow),),
+        attempts=_failed_attempts(found),
         commands=(show_job(job.id),),
     )
 
@@ -108,18 +112,34 @@ def _running(found: JobEvidence) -> Clause:
         said += f", {found.note.percent:.0f} % done{message}"
     if found.stopping is not None:
         said += f"; it was asked to stop ({found.stopping})"
+    attempts = _failed_attempts(found)
     if found.is_lost:
-        evidence = (_lost(found), *_tried(found))
-        commands = () if found.living else (SuggestedCommand("start one", "duly up"),)
-        return Clause(text=said, evidence=evidence, commands=(follow_job(job.id), *commands))
+        start = () if found.living else (SuggestedCommand("start one", "duly up"),)
+        return Clause(said, (_lost(found),), attempts, (follow_job(job.id), *start))
     stop = () if found.stopping is not None else (cancel_job(job.id),)
-    return Clause(text=said, evidence=_tried(found), commands=(follow_job(job.id), *stop))
+    return Clause(said, (), attempts, (follow_job(job.id), *stop))
+
+
+def _handed_off(found: JobEvidence) -> Clause:
+    job, clock = found.job, found.clock
+    since = job.claimed_at or found.now
+    said = (
+        f"was handed to {job.waits_for} {clock.near(since, job.due_at)} ({clock.ago(since)} ago, "
+        f"{found.tries}), no outcome yet"
+    )
+    if job.deadline is not None:
+        said += f", due back by {clock.near(job.deadline, since)}"
+    return Clause(
+        text=said,
+        attempts=_failed_attempts(found),
+        commands=(cancel_job(job.id, what="call it off"),),
+    )
 
 
 def _lost(found: JobEvidence) -> str:
     """Say how it is known that the worker is gone, and that the job will run again."""
     runner, clock = found.runner, found.clock
-    then = "the job will be taken back and run again"
+    then = "the job will be reclaimed and run again"
     if not found.living:
         then += " by the next worker: none is running"
     if runner is None:
@@ -139,7 +159,8 @@ def _failed(found: JobEvidence) -> Clause:
     ended = () if job.ended_at is None else (f"ended {clock.near(job.ended_at)}: {job.reason}",)
     return Clause(
         text=f"failed {when}: {said}".rstrip("."),
-        evidence=(*ended, *_tried(found)),
+        evidence=ended,
+        attempts=_failed_attempts(found),
         commands=(show_job(job.id), SuggestedCommand("try again", f"duly jobs retry {job.id}")),
     )
 
@@ -150,7 +171,10 @@ def _cancelled(found: JobEvidence) -> Clause:
     at = "" if job.ended_at is None else f" ({clock.near(job.ended_at, job.due_at)})"
     steps = () if found.flow is None else (how_far(found.flow),)
     return Clause(
-        text=f"was {said}{at}", evidence=(*steps, *_tried(found)), commands=_run_again(found)
+        text=f"was {said}{at}",
+        evidence=steps,
+        attempts=_failed_attempts(found),
+        commands=_run_again(found),
     )
 
 
@@ -162,7 +186,9 @@ def _expired(found: JobEvidence) -> Clause:
         by = f' by {clock.near(job.deadline, job.due_at)} (start_within="{within}")'
     at = "" if job.ended_at is None else f", and expired {clock.near(job.ended_at, job.due_at)}"
     return Clause(
-        text=f"was not started{by}{at}", evidence=_tried(found), commands=_run_again(found)
+        text=f"was not started{by}{at}",
+        attempts=_failed_attempts(found),
+        commands=_run_again(found),
     )
 
 
@@ -176,17 +202,18 @@ def _scheduled(found: JobEvidence) -> Clause:
         return Clause(text=text, commands=(SuggestedCommand("start one", "duly up"), *commands))
     when = f"{clock.near(job.ready_at)} (in {about(job.ready_at - found.now)})"
     if not found.attempts:
-        return Clause(text=f"is to start {when}", commands=commands)
+        why = f": {job.reason}" if job.reason else ""  # of a hand-off whose target is down
+        return Clause(text=f"is to start {when}{why}".rstrip("."), commands=commands)
     last = found.attempts[-1]
     why = first_line(last.error) or last.reason
     return Clause(
         text=f"is tried again {when}: {found.tries} ended with {why}".rstrip("."),
-        evidence=_tried(found),
+        attempts=_failed_attempts(found),
         commands=(show_job(job.id), *commands),
     )
 
 
-def _tried(found: JobEvidence) -> tuple[str, ...]:
+def _failed_attempts(found: JobEvidence) -> tuple[str, ...]:
     """Return a line for each of the last failed attempts."""
     clock = found.clock
     return tuple(

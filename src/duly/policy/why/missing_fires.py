@@ -1,15 +1,16 @@
-"""Why the ledger has no row for the time that a person asks about."""
+"""Explain why the ledger has no row for the time that a person asks about."""
 
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from shlex import quote
-from typing import NamedTuple
 
 from duly.errors import DulyError
-from duly.model.schedule import PROMPT, StoredSchedule
+from duly.model.schedule import PROMPT, ScheduleChange, StoredSchedule
 from duly.policy import sentences
 from duly.policy.why.answer import (
+    A_DAY,
+    AskedTime,
     Explanation,
     LocalClock,
     SuggestedCommand,
@@ -18,19 +19,10 @@ from duly.policy.why.answer import (
     run_it,
     start_scheduler,
 )
-from duly.policy.why.asked_time import A_DAY, AskedTime
 from duly.rules import Spaced, local_time, parse
 
 _RULE = re.compile(r"(?:^|; )rule: (.*?) → (.*?)(?=; [a-z]+: |$)")
 _TIMING = re.compile(r"(?:^|; )(rule|zone|policies): ")
-
-
-class ScheduleChange(NamedTuple):
-    """A change of a schedule: when, by whom, and which fields."""
-
-    at: datetime
-    who: str
-    what: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

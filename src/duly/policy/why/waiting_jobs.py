@@ -1,4 +1,4 @@
-"""Why a ready or blocked job does not run yet; the most useful cause comes first.
+"""Explain why a ready or blocked job does not run yet; the most useful cause comes first.
 
 Of a flow, why it runs or failed, step by step; and which event a waiting step waits for.
 """
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
 from shlex import quote
-from typing import NamedTuple
 
 from duly.model.event import read_awaited
 from duly.model.flow import FlowInfo, StepInfo, StepState
@@ -28,34 +27,33 @@ from duly.policy.why.answer import (
 MOST_NAMED = 3
 MOST_COUNTED = 10_000
 # Built-in tasks, and the --allow word that a worker needs to run them.
-_OFF_UNLESS_ALLOWED = {"duly.shell": "shell", "duly.command": "shell", "duly.http": "http"}
+_OFF_UNLESS_ALLOWED = {
+    "duly.shell": "shell",
+    "duly.command": "shell",
+    "duly.http": "http",
+    "duly.send": "send",
+    "duly.revoke": "send",
+}
 
 
-class Waits(NamedTuple):
-    text: str
-    evidence: tuple[str, ...] = ()
-    commands: tuple[SuggestedCommand, ...] = ()
-
-
-def why_waiting(found: JobEvidence) -> Waits:
+def why_waiting(found: JobEvidence) -> Clause:
     """Explain why a ready or blocked job does not run."""
     job = found.job
     match job.waits:
         case "limit":
             return _at_limit(found)
         case "signature":
-            return Waits(
+            return Clause(
                 f"is blocked, signature changed: {job.reason}",
                 commands=(SuggestedCommand("see it", f"duly jobs show {job.id}"),),
             )
         case "worker":
-            return _without_worker(found) or Waits(
+            return _without_worker(found) or Clause(
                 "waits to be unblocked: a worker knows the task now"
             )
         case "event":
-            asked = awaited_event(found)
-            return Waits(asked.text, asked.evidence, asked.commands)
-        case "steps" | None:
+            return awaited_event(found)
+        case "steps" | "outcome" | None:
             pass
     if job.state == "blocked":
         return _behind(found)
@@ -93,65 +91,65 @@ def what_is_missing(
     return None
 
 
-def _without_worker(found: JobEvidence) -> Waits | None:
+def _without_worker(found: JobEvidence) -> Clause | None:
     job = found.job
     missing = what_is_missing(found.living, task=job.task, queue=job.queue, needs=job.needs)
     if missing is None:
         return None
     text, command = missing
-    return Waits(f"waits for a worker: {text}", commands=(command,) if command else ())
+    return Clause(f"waits for a worker: {text}", commands=(command,) if command else ())
 
 
-def _paused(found: JobEvidence) -> Waits | None:
+def _paused(found: JobEvidence) -> Clause | None:
     queue = found.queue
     if queue is None or not queue.paused:
         return None
     note = f": {queue.note}" if queue.note else ""
     resume = SuggestedCommand("resume it", f"duly queues resume {quote(queue.name)}")
-    return Waits(f'waits: queue "{queue.name}" is paused{note}', commands=(resume,))
+    return Clause(f'waits: queue "{queue.name}" is paused{note}', commands=(resume,))
 
 
-def _in_line(found: JobEvidence) -> Waits:
+def _in_line(found: JobEvidence) -> Clause:
     job, queue = found.job, found.queue
     full = queue is not None and queue.concurrency is not None
     if queue is not None and full and found.running_in_queue >= (queue.concurrency or 0):
         runs = _runs(found.running_in_queue, queue.concurrency)
         text = f'queue "{queue.name}" is full: {runs}'
-        return Waits(f"waits: {text}{_and_ahead(found)}")
+        return Clause(f"waits: {text}{_and_ahead(found)}")
     if queue is not None and queue.rate is not None:
         text = f'queue "{queue.name}" has a rate of {queue.rate}'
-        return Waits(f"waits: {text}{_and_ahead(found)}")
+        return Clause(f"waits: {text}{_and_ahead(found)}")
     able = [one for one in found.living if job.task in one.tasks and job.queue in one.queues]
     slots = sum(_slots(worker) for worker in able)
     if able and sum(worker.running for worker in able) >= slots:
         text = f"waits for a free slot: all {slots} of {_names(able)} are taken"
-        return Waits(text + _and_ahead(found), commands=_more_slots(able))
+        return Clause(text + _and_ahead(found), commands=_more_slots(able))
     if found.ahead:
-        return Waits(f"waits: {_ahead(found)}")
-    return Waits("is ready: a worker will begin it any moment")
+        return Clause(f"waits: {_ahead(found)}")
+    return Clause("is ready: a worker will begin it any moment")
 
 
-def _at_limit(found: JobEvidence) -> Waits:
-    lane, name = found.lane, found.job.waits_for or ""
-    if lane is None:
-        return Waits(f"waits: {found.job.reason}")
+def _at_limit(found: JobEvidence) -> Clause:
+    limit, name = found.limit, found.job.waits_for or ""
+    if limit is None:
+        return Clause(f"waits: {found.job.reason}")
     commands = (SuggestedCommand("widen it", f"duly limits set {quote(name)} --concurrency …"),)
-    line = f"{plural(lane.waiting, 'job')} wait{'s' * (lane.waiting == 1)} there"
-    if lane.concurrency is not None and lane.running >= lane.concurrency:
-        runs = _runs(lane.running, lane.concurrency)
-        return Waits(f'waits: limit "{name}" is full: {runs}, {line}', commands=commands)
-    if lane.rate is not None:
-        return Waits(f'waits: limit "{name}" has a rate of {lane.rate}, {line}')
-    return Waits(f'waits at limit "{name}": {line}', commands=commands)
+    line = f"{plural(limit.waiting, 'job')} wait{'s' * (limit.waiting == 1)} there"
+    if limit.concurrency is not None and limit.running >= limit.concurrency:
+        runs = _runs(limit.running, limit.concurrency)
+        return Clause(f'waits: limit "{name}" is full: {runs}, {line}', commands=commands)
+    if limit.rate is not None:
+        return Clause(f'waits: limit "{name}" has a rate of {limit.rate}, {line}')
+    return Clause(f'waits at limit "{name}": {line}', commands=commands)
 
 
-def _behind(found: JobEvidence) -> Waits:
+def _behind(found: JobEvidence) -> Clause:
     before = found.behind
     if before is None:
-        return Waits(found.job.reason or "is blocked")
+        return Clause(found.job.reason or "is blocked")
     due = found.clock.near(before.due_at, found.job.due_at)
     commands = (SuggestedCommand("see that", f"duly why {before.id}"),)
-    return Waits(
+    return Clause(
         f"waits for the run of {due} (job {before.id}), which is {before.state}", commands=commands
     )
 

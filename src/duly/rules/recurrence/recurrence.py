@@ -30,8 +30,7 @@ from duly.rules.days import pack
 from duly.rules.explain import MONTHS, WEEKDAYS, listed, ordinal, plural, runs, times_phrase
 from duly.rules.modifiers import Bounded
 from duly.rules.once import Moments
-from duly.rules.recurrence.rrule_parts import Frequency, Recur, Stamp, completed
-from duly.rules.recurrence.rrule_text import LONGEST, read_text
+from duly.rules.recurrence.rrule_text import LONGEST, Frequency, Recur, Stamp, completed, read_text
 from duly.rules.recurrence.wall_times import wall_times
 from duly.rules.rule import Minus, Rule, Union
 from duly.rules.rule_text import check_size, never_occurs

@@ -40,7 +40,7 @@ from duly.rules.days import (
     members,
     pack,
 )
-from duly.rules.recurrence.rrule_parts import Frequency, Recur
+from duly.rules.recurrence.rrule_text import Frequency, Recur
 from duly.rules.wall_times import MINUTE, MINUTES, NO_TIME, SECOND, WallTimes, minutes_of_day
 
 _WEEK = full(0, 6)

@@ -9,15 +9,14 @@ The commit *is* the completion: either both are there or neither is, whatever di
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.model.payload import Json
-from duly.store.connect import is_postgres, place, spoken
+from duly.store.completing.completion import JobCompletion, TransactionOpener
+from duly.store.connect import is_postgres, is_remote, place, spoken
+from duly.store.sqlite.connection import MEMORY
+from duly.store.sqlite.transaction import SqliteOpener
 from duly.store.values import Settlement
-
-if TYPE_CHECKING:
-    from duly.store.completing.completion import JobCompletion
 
 
 def open_completion(
@@ -28,24 +27,31 @@ def open_completion(
     lease: timedelta,
     features: bool = True,
     clock: Callable[[], datetime] | None = None,
-) -> "JobCompletion":
+) -> JobCompletion:
     """Return the context manager behind ``transaction()``, for one attempt at a job.
 
     ``settlement`` says what the job becomes, with its result as it was encoded by ``encode``.
     """
-    if not is_postgres(url):
+    if is_postgres(url):
+        opener = _postgres(url, lease=lease, features=features, clock=clock)
+    elif is_remote(url) or url == MEMORY:
         raise InvalidValue(
-            f"transaction() needs PostgreSQL, but the database is {place(url)}: in an SQLite file "
-            "an open transaction of a task would block every other writer; make the task "
-            "idempotent, or use postgresql://…"
+            "transaction() needs a database that the task can open, PostgreSQL or an SQLite file, "
+            f"but the store is {place(url)}: make the task idempotent"
         )
+    else:
+        opener = SqliteOpener(place(url), lease=lease, clock=clock)
+    return JobCompletion(opener, settlement=settlement, encode=encode)
+
+
+def _postgres(
+    url: str, *, lease: timedelta, features: bool, clock: Callable[[], datetime] | None
+) -> TransactionOpener:
     try:
-        from duly.store.completing.completion import JobCompletion  # noqa: PLC0415 - an extra
-        from duly.store.postgres.transaction import Opener  # noqa: PLC0415
+        from duly.store.postgres import transaction  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise StoreUnavailable(
             f'PostgreSQL needs {error.name}: pip install "duly[postgres]"'
         ) from None
     address, dialect = spoken(url, features=features)
-    opener = Opener(address, dialect=dialect, lease=lease, clock=clock)
-    return JobCompletion(opener, settlement=settlement, encode=encode)
+    return transaction.Opener(address, dialect=dialect, lease=lease, clock=clock)

@@ -1,39 +1,87 @@
 """Complete a job in the transaction of its task.
 
-The job's row is not locked before the end of the block: while the task works, its heartbeat, a
-cancellation and the reclaim of lost jobs are not blocked. At the end the job is settled as any
-other is, under its fencing token, by the last statements before COMMIT. If the worker has lost the
-job by then, nothing is kept.
+On PostgreSQL the job's row is not locked before the end of the block: while the task works, its
+heartbeat, a cancellation and the reclaim of lost jobs are not blocked. In an SQLite file they wait,
+and the block has a time limit. At the end the job is settled as any other is, under its fencing
+token, by the last statements before COMMIT. If the worker has lost the job by then, nothing is
+kept.
 
 If the answer to COMMIT is lost, another connection finds out the outcome. It locks the job's row,
 so it waits until the first transaction has committed or rolled back.
 """
 
+import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from types import TracebackType
-from typing import Literal, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias, TypeVar
 
-import psycopg
-from psycopg import errors
-
-from duly.clock import boottime
-from duly.errors import LeaseLost, OutcomeUnknown, WrongState
+from duly import clock
+from duly.errors import DulyError, LeaseLost, OutcomeUnknown, StoreUnavailable, WrongState
 from duly.model.payload import Json
 from duly.store import rows
 from duly.store.database import Ask, Operation
 from duly.store.ids import BLOCK, Dry, Ids, reserve
-from duly.store.postgres import faults
-from duly.store.postgres.connections import pause
-from duly.store.postgres.transaction import AsyncTransaction, Opener, Transaction, rest
-from duly.store.settling import done_before, settle
+from duly.store.job_endings import done_before, settle
 from duly.store.transactions import ready_in
 from duly.store.values import HeldJob, Settled, Settlement
 
+T = TypeVar("T")
 Found: TypeAlias = Literal["done", "open", "lost"]
 
 _TRIES = 6  # attempts to end a job if a daily partition is missing or after a deadlock
 _BETWEEN_LOOKS = 0.2  # seconds
+
+
+class TaskTransaction(Protocol):
+    """The connection that a task gets, in a transaction."""
+
+    expired: bool  # rolled back because it took too long
+    ending: bool  # whether COMMIT was sent
+
+    def hurry(self) -> None: ...
+    def run(self, operation: Operation[T], /) -> T: ...
+    def end(self) -> None: ...
+    def nudge(self, topics: list[str], /) -> None: ...
+    def close(self) -> None: ...
+
+
+class AsyncTaskTransaction(Protocol):
+    """The same for coroutines."""
+
+    @property
+    def expired(self) -> bool: ...
+    @property
+    def ending(self) -> bool: ...
+    def hurry(self) -> None: ...
+    async def run(self, operation: Operation[T], /) -> T: ...
+    async def end(self) -> None: ...
+    async def nudge(self, topics: list[str], /) -> None: ...
+    async def close(self) -> None: ...
+
+
+class TransactionOpener(Protocol):
+    """Opens connections for tasks, and knows the errors of their driver."""
+
+    place: str
+    patience: float
+    error: type[Exception]  # of the driver
+
+    def open(self, complete: Callable[..., None], /) -> TaskTransaction: ...
+    async def aopen(self, complete: Callable[..., None], /) -> AsyncTaskTransaction: ...
+
+    def translated(self, error: Any, /) -> Exception | None:  # noqa: ANN401 - of the driver
+        """Return duly's error to raise instead; None if this one is the task's own mistake."""
+        ...
+
+    def is_unknown(self, error: Any, /) -> bool:  # noqa: ANN401 - of the driver
+        """Return whether a commit that failed with this error may have been done."""
+        ...
+
+    def may_help(self, error: Any, /) -> bool:  # noqa: ANN401 - of the driver
+        """Return whether to end the job again, after its days were made."""
+        ...
 
 
 class JobCompletion:
@@ -44,28 +92,28 @@ class JobCompletion:
 
     def __init__(
         self,
-        opener: Opener,
+        opener: TransactionOpener,
         *,
         settlement: Callable[[Json | None], Settlement],
         encode: Callable[[object], Json],
     ) -> None:
-        self.completed = False
+        self.completed: bool = False
         self._opener = opener
         self._settlement = settlement
         self._encode = encode
         self._result: Json | None = None
-        self._sync: Transaction | None = None
-        self._async: AsyncTransaction | None = None
+        self._sync: TaskTransaction | None = None
+        self._async: AsyncTaskTransaction | None = None
 
     def complete(self, result: object = None, /) -> None:
         """Set the result of the job."""
         self._result = self._encode(result)
 
-    def __enter__(self) -> Transaction:
+    def __enter__(self) -> Any:  # noqa: ANN401 - the driver's connection
         self._begin()
         try:
             self._sync = self._opener.open(self.complete)
-        except psycopg.Error as error:
+        except self._opener.error as error:
             self._explain(error)
         return self._sync
 
@@ -79,14 +127,14 @@ class JobCompletion:
         if transaction is None:
             raise WrongState("the block of a transaction() was left that had not been entered")
         with closing(transaction):
-            if error is None:
+            if error is None or transaction.expired:
                 self._end(transaction)
 
-    async def __aenter__(self) -> AsyncTransaction:
+    async def __aenter__(self) -> Any:  # noqa: ANN401 - as above
         self._begin()
         try:
             self._async = await self._opener.aopen(self.complete)
-        except psycopg.Error as error:
+        except self._opener.error as error:
             self._explain(error)
         return self._async
 
@@ -100,7 +148,7 @@ class JobCompletion:
         if transaction is None:
             raise WrongState("the block of a transaction() was left that had not been entered")
         try:
-            if error is None:
+            if error is None or transaction.expired:
                 await self._aend(transaction)
         finally:
             await transaction.close()
@@ -115,14 +163,14 @@ class JobCompletion:
             raise WrongState("this job is inside a transaction(); leave its block before the next")
         self._result = None
 
-    def _end(self, transaction: Transaction) -> None:
+    def _end(self, transaction: TaskTransaction) -> None:
         settlement = self._settlement(self._result)
         try:
             transaction.hurry()
-            topics = transaction.run(_ending(settlement))
+            topics = transaction.run(_ending(settlement, self._opener.may_help))
             transaction.end()
-        except psycopg.Error as error:
-            if not (transaction.ending and faults.is_unknown(error)):
+        except self._opener.error as error:
+            if not (transaction.ending and self._opener.is_unknown(error)):
                 self._explain(error)
             transaction.close()
             self._decide(self._look(settlement), settlement.job, error)
@@ -130,14 +178,14 @@ class JobCompletion:
         self.completed = True
         transaction.nudge(topics)
 
-    async def _aend(self, transaction: AsyncTransaction) -> None:
+    async def _aend(self, transaction: AsyncTaskTransaction) -> None:
         settlement = self._settlement(self._result)
         try:
             transaction.hurry()
-            topics = await transaction.run(_ending(settlement))
+            topics = await transaction.run(_ending(settlement, self._opener.may_help))
             await transaction.end()
-        except psycopg.Error as error:
-            if not (transaction.ending and faults.is_unknown(error)):
+        except self._opener.error as error:
+            if not (transaction.ending and self._opener.is_unknown(error)):
                 self._explain(error)
             await transaction.close()
             self._decide(await self._alook(settlement), settlement.job, error)
@@ -145,26 +193,25 @@ class JobCompletion:
         self.completed = True
         await transaction.nudge(topics)
 
-    def _explain(self, error: psycopg.Error) -> NoReturn:
+    def _explain(self, error: Exception) -> NoReturn:
         """Raise duly's error for a database error before COMMIT, when nothing was written."""
-        place = self._opener.place
-        raise faults.translated(error, place=place, committing=False) or error from error
+        raise self._opener.translated(error) or error from error
 
     def _look(self, settlement: Settlement) -> Found | None:
         """Read the outcome of the job on another connection; None if none can be opened."""
-        until = boottime() + self._opener.patience
-        while boottime() < until:
+        until = clock.boottime() + self._opener.patience
+        while clock.boottime() < until:
             try:
                 with closing(self._opener.open(self.complete)) as other:
                     other.hurry()
                     return other.run(_looking(settlement))
-            except psycopg.Error:
-                rest(_BETWEEN_LOOKS)
+            except (self._opener.error, StoreUnavailable):
+                _rest()
         return None
 
     async def _alook(self, settlement: Settlement) -> Found | None:
-        until = boottime() + self._opener.patience
-        while boottime() < until:
+        until = clock.boottime() + self._opener.patience
+        while clock.boottime() < until:
             try:
                 other = await self._opener.aopen(self.complete)
                 try:
@@ -172,26 +219,25 @@ class JobCompletion:
                     return await other.run(_looking(settlement))
                 finally:
                     await other.close()
-            except psycopg.Error:
-                await pause(_BETWEEN_LOOKS)
+            except (self._opener.error, StoreUnavailable):
+                await asyncio.to_thread(_rest)
         return None
 
-    def _decide(self, found: Found | None, job: HeldJob, error: psycopg.Error) -> None:
-        said = faults.said_by(error)
+    def _decide(self, found: Found | None, job: HeldJob, error: Exception) -> None:
         if found == "open":
-            raise faults.unavailable(self._opener.place, said) from error
+            self._explain(error)
         if found == "lost":
             raise _lost(job) from error
         if found is None:
             raise OutcomeUnknown(
                 f"{self._opener.place} was lost while job {job.id} was completed, and did not "
-                f"come back to confirm the commit: {said}"
+                f"come back to confirm the commit: {' '.join(str(error).split())}"
             ) from error
 
 
-def _ending(settlement: Settlement) -> Operation[list[str]]:
+def _ending(settlement: Settlement, may_help: Callable[[Exception], bool]) -> Operation[list[str]]:
     """End the job; return the topics to notify."""
-    settled = yield from _settled(settlement)
+    settled = yield from _settled(settlement, may_help)
     topics = {*settled.tells, *ready_in(settled.freed)}
     if settlement.job.id in settled.before:
         raise WrongState(f"job {settlement.job.id} was completed already: nothing is written twice")
@@ -200,7 +246,7 @@ def _ending(settlement: Settlement) -> Operation[list[str]]:
     return sorted(topics)
 
 
-def _settled(settlement: Settlement) -> Operation[Settled]:
+def _settled(settlement: Settlement, may_help: Callable[[Exception], bool]) -> Operation[Settled]:
     """Settle the job, and retry where that may help; a savepoint keeps the task's writes."""
     ids, tries = Ids(), 0
     while True:
@@ -211,16 +257,14 @@ def _settled(settlement: Settlement) -> Operation[Settled]:
             yield Ask("go back")
             for _ in range(dry.needed // BLOCK + 1):
                 ids.add((yield from reserve()))
-        except (errors.DeadlockDetected, errors.CheckViolation) as error:
+        except DulyError:
+            raise
+        except Exception as error:
             tries += 1
-            if tries == _TRIES or not _may_help(error):
+            if tries == _TRIES or not may_help(error):
                 raise
             yield Ask("go back")
             yield from _make_days()
-
-
-def _may_help(error: psycopg.Error) -> bool:
-    return isinstance(error, errors.DeadlockDetected) or faults.is_missing_partition(error)
 
 
 def _make_days() -> Operation[None]:
@@ -237,6 +281,11 @@ def _looking(settlement: Settlement) -> Operation[Found]:
         return "open"
     mine_already = yield from done_before({job.id: (job.fence, settlement.verdict.state)})
     return "done" if mine_already else "lost"
+
+
+def _rest() -> None:
+    """Wait between two attempts; no test and no guarantee depends on how long."""
+    threading.Event().wait(_BETWEEN_LOOKS)
 
 
 def _lost(job: HeldJob) -> LeaseLost:

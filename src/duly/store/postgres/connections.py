@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from psycopg import AsyncConnection, ProgrammingError, adapters, waiting
+import psycopg
+from psycopg import AsyncConnection, ProgrammingError, adapters, errors, waiting
 from psycopg.abc import PQGen
 from psycopg.adapt import AdaptersMap
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -23,13 +24,14 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import TextLoader
 
-from duly.errors import InvalidValue, StoreUnavailable
+from duly.errors import Busy, InvalidValue, OutcomeUnknown, StoreUnavailable
 from duly.store.database import Dialect, Row
 
 T = TypeVar("T")
 
-# How long to sleep for an answer before looking again. Never zero: that is not to sleep at all.
-WAIT_SECONDS = 0.1
+# How long to sleep for an answer before looking again. Never zero: that is not to sleep at all. The
+# event loop says when an answer is there, and a look is a wake-up for nothing.
+WAIT_SECONDS = 30.0
 
 # A peer that vanished without a word is noticed within half a minute on an idle connection.
 KEEPALIVES = {
@@ -97,7 +99,7 @@ class Connector:
 
     def __init__(self, url: str, *, dialect: Dialect, deadline: timedelta) -> None:
         given = read_address(url)
-        self.place = place_of(given)
+        self.place: str = place_of(given)
         self._conninfo = make_conninfo("", **_parameters(given, dialect, deadline=deadline))
         # psycopg counts how often a statement was asked: at 1 the second time prepares it.
         self._prepare_threshold = 1 if dialect.session else None
@@ -207,7 +209,7 @@ def settings(deadline: timedelta) -> dict[str, str]:
 
 def _parameters(given: dict[str, Any], dialect: Dialect, *, deadline: timedelta) -> dict[str, Any]:
     """Return the user's connection parameters, with duly's defaults for those not given."""
-    wished = {
+    defaults = {
         **KEEPALIVES,
         "application_name": "duly",
         # Half, so that a second host can be tried; libpq allows no less than 2.
@@ -219,10 +221,89 @@ def _parameters(given: dict[str, Any], dialect: Dialect, *, deadline: timedelta)
         session = {"plan_cache_mode": "force_generic_plan", **settings(deadline)}
         options = " ".join(f"-c {name}={value}" for name, value in session.items())
         given = {**given, "options": f"{options} {given.get('options', '')}".strip()}
-    return {**wished, **given}
+    return {**defaults, **given}
 
 
 def _has_something_to_say(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))
+
+
+# Errors after which the transaction may succeed if it is run again.
+PASSING = (errors.SerializationFailure, errors.DeadlockDetected)
+
+# Classes and codes of errors after which the connection is unusable.
+_LOST = (
+    "08",  # the connection itself
+    "57P",  # stopping, starting, or an administrator ended us
+    "25006",  # read only: a standby, or a primary that became one
+)
+
+# A lock was not acquired in time.
+_HELD = "55P03"
+
+# … and of errors that mean that the database is unavailable now, but may recover soon.
+_BUSY = (
+    "42501",  # missing privilege of our role: an administrator can grant it
+    "53",  # out of disk, memory or connections
+    "57014",  # the statement took too long
+    "58",  # the disk under the server
+)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether the connection is unusable: it broke, or its server is read-only.
+
+    An operational error without a code did not come from the server.
+    """
+    if not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    fatal = error.diag.severity_nonlocalized != "ERROR"
+    return fatal or error.sqlstate.startswith(_LOST)
+
+
+def is_unknown(error: BaseException) -> bool:
+    """Return whether a commit that failed with this error may have been done.
+
+    Only a plain error says that the server is there and has rolled back; 40003 is the one by which
+    it says that it does not know.
+    """
+    return not isinstance(error, psycopg.Error) or is_lost(error) or error.sqlstate == "40003"
+
+
+def is_missing_partition(error: psycopg.Error) -> bool:
+    # The message is translated into the server's language; only this one names no constraint.
+    return (
+        isinstance(error, errors.CheckViolation)
+        and error.diag.constraint_name is None
+        and error.diag.table_name is not None
+    )
+
+
+def translated(error: psycopg.Error, *, place: str, committing: bool) -> StoreUnavailable | None:
+    """Return duly's error to raise instead; None if this one is a bug and is raised unchanged."""
+    if committing:
+        return outcome_unknown(place, said_by(error))
+    if error.sqlstate == _HELD:
+        return Busy(f"{place}: another open transaction holds a lock on the rows; nothing was done")
+    if isinstance(error, PASSING) or is_lost(error) or (error.sqlstate or "").startswith(_BUSY):
+        return unavailable(place, said_by(error))
+    return None
+
+
+def outcome_unknown(place: str, said: str) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"{place} was lost during a commit, which may have succeeded; repeat the call to be sure: "
+        f"{said}"
+    )
+
+
+def unavailable(place: str, said: str) -> StoreUnavailable:
+    return StoreUnavailable(f"{place} is not available, and nothing was done: {said}")
+
+
+def said_by(error: psycopg.Error) -> str:
+    return error.diag.message_primary or " ".join(str(error).split())

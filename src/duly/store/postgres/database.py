@@ -19,10 +19,11 @@ from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Migration, Operation, Row, Start, alone
 from duly.store.migrate import NO_TABLES
-from duly.store.postgres import faults, schema
+from duly.store.postgres import connections as faults
+from duly.store.postgres import schema
 from duly.store.postgres.connections import Connection, Connections, Connector, pause, settings
 from duly.store.postgres.notify import Notifier, NotifyListener, hears
-from duly.store.postgres.text import for_psycopg
+from duly.store.statements import for_psycopg
 from duly.store.statements import statements as statements_of
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ class PostgresDatabase:
             self._listener = NotifyListener(connect, self._notifier, self._tell)
 
     @property
-    def listening(self) -> bool:
+    def is_listening(self) -> bool:
         """Return whether notifications of other processes arrive; otherwise callers only poll."""
         return self._listener is not None and self._listener.listening
 

@@ -129,7 +129,7 @@ class NotifyListener:
         self._again = again.total_seconds()
         self._failures = 0
         self._listening: asyncio.Task[None] | None = None
-        self.listening = False
+        self.listening: bool = False
 
     def start(self) -> None:
         if self._listening is None:

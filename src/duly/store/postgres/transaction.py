@@ -9,7 +9,6 @@ than the lease either.
 """
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from datetime import datetime, timedelta
@@ -23,22 +22,23 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from duly.clock import boottime
-from duly.errors import WrongState
+from duly.errors import StoreUnavailable, WrongState
 from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Operation, Row
+from duly.store.postgres import connections as faults
 from duly.store.postgres.connections import (
     KEEPALIVES,
-    WAIT_SECONDS,
     Connection,
     place_of,
     read_address,
     use_our_types,
 )
 from duly.store.postgres.notify import NOTIFY
-from duly.store.postgres.text import for_psycopg
-from duly.store.statements import statements
+from duly.store.statements import for_psycopg, statements
 
 T = TypeVar("T")
+
+LOOK_SECONDS = 0.1  # between looks whether the time for an answer is over
 Complete = Callable[..., None]
 
 _BRACKETS = {
@@ -54,6 +54,8 @@ _ENDED_BY_ITS_BLOCK = (
 class Opener:
     """Opens connections for tasks."""
 
+    error: type[Exception] = psycopg.Error
+
     def __init__(
         self,
         address: str,
@@ -64,16 +66,16 @@ class Opener:
     ) -> None:
         given = read_address(address)
         milliseconds = lease // timedelta(milliseconds=1)
-        wished = {
+        defaults = {
             **KEEPALIVES,
             "application_name": "duly task",
             "connect_timeout": max(2, math.ceil(lease.total_seconds() / 2)),
             "tcp_user_timeout": milliseconds // 2,
         }
-        self.place = place_of(given)
-        self.patience = lease.total_seconds()
-        self.notifies = dialect.notify
-        self._conninfo = make_conninfo("", **{**wished, **given})
+        self.place: str = place_of(given)
+        self.patience: float = lease.total_seconds()
+        self.notifies: bool = dialect.notify
+        self._conninfo = make_conninfo("", **{**defaults, **given})
         self._options: dict[str, Any] = {} if dialect.session else {"prepare_threshold": None}
         self._dialect = dialect
         self._clock = clock
@@ -96,6 +98,17 @@ class Opener:
         now = to_us(self._clock()) if self._clock else None
         return _texts(self._dialect)[ask.statement], {**ask.values, "now": now}
 
+    def translated(self, error: psycopg.Error) -> StoreUnavailable | None:
+        return faults.translated(error, place=self.place, committing=False)
+
+    def is_unknown(self, error: psycopg.Error) -> bool:
+        return faults.is_unknown(error)
+
+    def may_help(self, error: Exception) -> bool:
+        return isinstance(error, psycopg.errors.DeadlockDetected) or (
+            isinstance(error, psycopg.Error) and faults.is_missing_partition(error)
+        )
+
 
 class _Task:
     """Common base of the synchronous and the asynchronous connection of a task."""
@@ -103,6 +116,7 @@ class _Task:
     _opener: Opener
     _complete: Complete
     _until: float | None = None
+    expired = False  # the server itself limits how long it may be idle
     ending = False  # whether COMMIT was sent
 
     def made_by(self, opener: Opener, complete: Complete) -> None:
@@ -120,19 +134,19 @@ class _Task:
     def in_time(self, waiting: PQGen[T]) -> PQGen[T]:
         """Wrap psycopg's wait so that it raises an error when the time limit is over."""
         try:
-            wish = next(waiting)
+            wanted = next(waiting)
             while True:
-                ready = yield wish
+                ready = yield wanted
                 if not ready and self._until is not None and boottime() > self._until:
                     raise psycopg.OperationalError("no answer came within the lease")
-                wish = waiting.send(ready)
+                wanted = waiting.send(ready)
         except StopIteration as end:
             return cast(T, end.value)
 
 
 class Transaction(_Task, psycopg.Connection[Any]):
     def wait(
-        self, gen: PQGen[T], interval: float = WAIT_SECONDS, timeout: float | None = None
+        self, gen: PQGen[T], interval: float = LOOK_SECONDS, timeout: float | None = None
     ) -> T:
         limits = {} if timeout is None else {"timeout": timeout}
         return super().wait(self.in_time(gen), interval, **limits)
@@ -183,7 +197,7 @@ class AsyncTransaction(_Task, Connection):
     async def wait(
         self,
         gen: PQGen[T],
-        interval: float = WAIT_SECONDS,
+        interval: float = LOOK_SECONDS,
         timeout: float | None = None,  # noqa: ASYNC109 - psycopg's
     ) -> T:
         return await super().wait(self.in_time(gen), interval, timeout)
@@ -229,11 +243,6 @@ class AsyncTransaction(_Task, Connection):
         with suppress(psycopg.Error):
             await super().rollback()
         await super().close()
-
-
-def rest(seconds: float) -> None:
-    """Wait between two attempts; no test and no guarantee depends on how long."""
-    threading.Event().wait(seconds)
 
 
 def _check(connection: Transaction | AsyncTransaction) -> None:

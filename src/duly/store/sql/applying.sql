@@ -15,7 +15,7 @@ update duly.applied
    set sheet = :sheet, number = :number, at = {now}, who = :who
  where file = :file;
 
--- name: list_lane_rules
+-- name: list_limit_rules
 -- The limits that operators and files have set, including those that no job has used yet.
 select name, concurrency, rate_count, rate_period
   from duly.lane_rule

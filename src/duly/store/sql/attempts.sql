@@ -19,6 +19,32 @@ select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, t
  order by id
    {for update};
 
+-- name: hold_handed_off_jobs
+-- Lock the jobs whose target has not reported an outcome.
+select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state,
+       parent, step, part
+  from duly.job
+ where id {in :ids::bigint[]} and coalesce(waits, '') = 'outcome'
+ order by id
+   {for update};
+
+-- name: handed_off_jobs
+-- What a target has to be told when its work is called off.
+select id, queue, args, attempt, crashes, tenant, created_at
+  from duly.job
+ where id {in :ids::bigint[]} and coalesce(waits, '') = 'outcome' and task = :task
+ order by id;
+
+-- name: detach_jobs
+-- The job stays running without its worker: its steps run, or its target has it.
+update duly.job
+   set worker = null, waits = detached.waits, waits_for = detached.waits_for, reason = detached.reason,
+       crashes = detached.crashes, deadline = {now} + detached.timeout, late = 'skip'
+  from {rows :rows as detached (
+           id bigint, waits text, waits_for text, reason text, crashes int, timeout bigint)}
+ where {hint job.id in :rows ->> 'id'::bigint} and job.id = detached.id and job.state = 'running'
+returning job.id;
+
 -- name: hold_overdue_jobs
 -- Lock the jobs that have not started and are still late: another process may have moved them.
 select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, terms, tenant, state,
@@ -159,7 +185,7 @@ delete from duly.signal
 
 -- name: told_while_waiting
 -- Jobs that were told to stop while they ran and wait again (for a retry, or because the worker was
--- lost), and flows, which no worker runs.
+-- lost), and flows and handed-off jobs, which no worker runs.
 select job_id, reason, (select waits from duly.job where id = signal.job_id)
   from duly.signal
  where {told_while_waiting}
@@ -169,7 +195,7 @@ select job_id, reason, (select waits from duly.job where id = signal.job_id)
 -- part: told_while_waiting
 exists (select 1
           from duly.job
-         where id = signal.job_id and (state in ('scheduled', 'blocked', 'ready') or waits = 'steps')
+         where id = signal.job_id and (state in ('scheduled', 'blocked', 'ready') or waits in ('steps', 'outcome'))
         {postgres offset 0})
 
 -- name: signals_for

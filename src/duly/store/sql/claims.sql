@@ -347,7 +347,7 @@ delete from duly.job
  where id {in :ids::bigint[]} and fence = :fence and state = 'running'
 returning id;
 
--- name: turn for postgres
+-- name: finish_and_claim for postgres
 -- Finish jobs and claim the next ones in one round trip and one commit. The claim does not see what the
 -- finish has freed; no other row waits for the jobs finished here.
 with done as (

@@ -14,11 +14,14 @@ returning queue;
 
 -- name: look
 -- Microseconds until the next job is due, until the next deadline and until the next rate limit opens;
--- and whether a waiting job or a flow has a signal that nobody has handled.
+-- whether a waiting job or one without a worker has a signal that nobody has handled; whether jobs wait
+-- for a worker that fits. And for the other services, which need not poll then: microseconds until the
+-- next schedule is due, whether events wait, and whether a lease has expired or was ended within the last
+-- minute: one that was ended is 0.
 select (select ready_at from duly.job where state = 'scheduled' order by ready_at limit 1) - {now},
        (select deadline
           from duly.job
-         where deadline is not null and (state <> 'running' or waits = 'steps')
+         where deadline is not null and (state <> 'running' or waits in ('steps', 'outcome'))
          order by deadline
          limit 1) - {now},
        (select opens_at from duly.lane where opens_at is not null order by opens_at limit 1) - {now},
@@ -26,13 +29,23 @@ select (select ready_at from duly.job where state = 'scheduled' order by ready_a
           from (select 1
                   from duly.signal
                  where {told_while_waiting}
-                 limit 1) as told);
+                 limit 1) as told),
+       exists (select 1 from duly.job {indexed by job_unfit} where {unfit}),
+       (select next_at from duly.schedule where next_at is not null order by next_at limit 1) - {now},
+       exists (select 1 from duly.unanswered) or exists (select 1 from duly.event where not seen),
+       (select count(*)
+          from (select id
+                  from duly.worker
+                 where lease_until <= {now} and {greatest}(lease_until, beat_at) > {now} - 60000000
+                 order by id
+                 limit 1) as expired);
 
 -- name: overdue_jobs
--- Jobs that have not started by their deadline, and flows that have not ended by theirs.
+-- Jobs that have not started by their deadline, and flows and handed-off jobs that have not ended by
+-- theirs.
 select id, late, waits
   from duly.job
- where deadline < {now} and (state <> 'running' or waits = 'steps')
+ where deadline < {now} and (state <> 'running' or waits in ('steps', 'outcome'))
  order by deadline
  limit :limit;
 
@@ -98,7 +111,7 @@ select clock.now,
        (select count(*)
           from (select 1 from duly.job where worker is not null
                  union all
-                select 1 from duly.job where waits = 'steps'
+                select 1 from duly.job where waits in ('steps', 'outcome')
                  limit 10001) as running)
   from {clock};
 

@@ -113,7 +113,7 @@ select outcome, cause, case fate when 'late' then 'succeeded' else fate end as s
 -- name: count_moments_by_hour
 -- The same by the hour of the due time.
 {moments}
-select due_at / 3600000000, outcome, cause, case fate when 'late' then 'succeeded' else fate end,
+select due_at / 3600000000 * 3600000000, outcome, cause, case fate when 'late' then 'succeeded' else fate end,
        sum(moments)::bigint, sum(case when fate = 'late' then 1 else 0 end)
   from moment
  group by 1, 2, 3, 4
@@ -202,7 +202,7 @@ select queue, task, waits, needs, count(*), min(ready_at), min(id), max(reason),
  limit :limit;
 
 -- name: running_jobs
--- Of the flows, the oldest are enough.
+-- Of the flows and the handed-off jobs, the oldest are enough.
 select {job}, waits, waits_for, null, null, null
   from duly.job
  where id {in (select id from duly.job where worker is not null
@@ -210,7 +210,7 @@ select {job}, waits, waits_for, null, null, null
               select id
                 from (select id
                         from duly.job
-                       where waits = 'steps'
+                       where waits in ('steps', 'outcome')
                        order by claimed_at, id
                        limit :limit) as opened)}
    and state = 'running'

@@ -48,12 +48,12 @@ from duly.job as job
    and job.state {in :states::text[]}
 
 -- part: among_running
--- One index has the jobs of workers and another has the flows.
+-- One index has the jobs of workers, and another has flows and handed-off jobs.
 from duly.job as job
  where {wanted_alive}
    and job.id {in (select id from duly.job {indexed by job_running} where worker is not null
                     union all
-                   select id from duly.job {indexed by job_flow} where waits = 'steps')}
+                   select id from duly.job {indexed by job_unattended} where waits in ('steps', 'outcome'))}
    and job.state = 'running'
 
 -- part: among_live_of_schedule

@@ -33,15 +33,6 @@ select id, attempt, worker, fence, claimed_at, schedule_id, task, key, limits, t
  order by id
    {for update};
 
--- name: open_flows
--- The job continues without its worker. A flow that is opened again is resumed.
-update duly.job
-   set worker = null, waits = 'steps', reason = opened.reason, crashes = 0,
-       deadline = {now} + opened.timeout, late = 'skip'
-  from {rows :rows as opened (id bigint, reason text, timeout bigint)}
- where {hint job.id in :rows ->> 'id'::bigint} and job.id = opened.id and job.state = 'running'
-returning job.id;
-
 -- name: add_flows
 insert into duly.flow (id, root, result, steps, remaining, failed, ending, reason, opened_at, ended_at)
 select given.id, given.root, given.result, given.steps, given.steps, 0, null, '', {now}, null

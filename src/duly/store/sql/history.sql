@@ -29,7 +29,17 @@ returning id
 
 -- name: prune_failed
 delete from duly.failed
- where id {in (select id from duly.failed where ended_at < :before order by ended_at limit :limit)}
+ where id {in (select id
+                 from duly.failed
+                where result_until is null and ended_at < :before
+                order by ended_at
+                limit :limit)}
+returning id;
+
+-- name: prune_failed_of_tasks
+-- Failed jobs whose task says how long they are kept.
+delete from duly.failed
+ where id {in (select id from duly.failed where result_until < :before order by result_until limit :limit)}
 returning id;
 
 -- name: prune_fires

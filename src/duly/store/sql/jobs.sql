@@ -240,7 +240,7 @@ delete from duly.job_key
    and not exists (select 1 from duly.job where job.id = job_key.job_id)
 returning job_id;
 
--- name: hand_over
+-- name: add_fired_jobs
 -- Create the jobs of fires from their schedules. The request of a job is its own number, or that of
 -- its backfill. All shell and HTTP schedules share a task, so their jobs get the schedule's name as
 -- title.

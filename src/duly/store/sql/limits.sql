@@ -14,7 +14,7 @@ case when by_name.name is null then by_template.concurrency else by_name.concurr
 -- part: at_lane
 state = 'blocked' and waits = 'limit' and waits_for = lane.name
 
--- name: make_lanes
+-- name: make_limits
 insert into duly.lane (name, template, concurrency, rate_count, rate_period, arrival, opens_at, used_at)
 select name, template, null, null, null, 0, null, {now}
   from {rows :rows as one (name text, template text)}
@@ -22,7 +22,7 @@ select name, template, null, null, null, 0, null, {now}
  order by name
     on conflict (name) do nothing;
 
--- name: hold_lanes
+-- name: hold_limits
 -- Lock the lanes before a job enters or leaves them, in the order of names to avoid deadlocks.
 select name
   from duly.lane
@@ -30,7 +30,7 @@ select name
  order by name
    {for update};
 
--- name: look_into_lanes
+-- name: look_into_limits
 -- The jobs in a lane, whether jobs are parked there, and the first parked job that the worker could
 -- run and that no other transaction has locked.
 select lane.name, lane.concurrency, lane.rate_count, lane.rate_period, lane.arrival, lane.used_at,
@@ -71,7 +71,7 @@ update duly.job
    and job.id = one.id
    and job.state || '' = 'ready';
 
--- name: write_lanes
+-- name: write_limits
 update duly.lane
    set concurrency = one.concurrency, rate_count = one.rate_count, rate_period = one.rate_period,
        arrival = one.arrival, used_at = {now}
@@ -136,14 +136,14 @@ update duly.lane
    and coalesce(lane.opens_at, -1) <> coalesce(again.opens_at, -1)
    and (lane.opens_at is null or lane.opens_at <= {now} or lane.opens_at > again.opens_at);
 
--- name: opening_lanes
+-- name: opening_limits
 select name
   from duly.lane
  where opens_at <= {now}
  order by opens_at
  limit :limit;
 
--- name: waiting_lanes
+-- name: waiting_limits
 -- A safety net: lanes with parked jobs and no time to check them, the least recently used first.
 select name
   from duly.lane
@@ -157,7 +157,7 @@ select name
  order by used_at
  limit :limit;
 
--- name: stale_lanes
+-- name: stale_limits
 -- A safety net: lanes in which jobs that do not run have places.
 select distinct lane
   from duly.holding
@@ -171,24 +171,24 @@ delete from duly.holding
  where lane {in :names::text[]}
    and not exists (select 1 from duly.job where job.id = holding.job_id and job.state = 'running');
 
--- name: set_lane_rule
+-- name: set_limit_rule
 insert into duly.lane_rule (name, concurrency, rate_count, rate_period)
 values (:name, :concurrency, :rate_count, :rate_period)
     on conflict (name) do update
    set concurrency = excluded.concurrency, rate_count = excluded.rate_count,
        rate_period = excluded.rate_period;
 
--- name: drop_lane_rule
+-- name: drop_limit_rule
 delete from duly.lane_rule
  where name = :name;
 
--- name: lanes_under
+-- name: limits_under
 select name
   from duly.lane
  where name = :name or template = :name
  order by name;
 
--- name: list_lanes
+-- name: list_limits
 select lane.name, lane.template,
        case when by_name.name is not null then by_name.concurrency
             when by_template.name is not null then by_template.concurrency
@@ -206,7 +206,7 @@ select lane.name, lane.template,
  order by lane.used_at desc, lane.name
  limit :limit;
 
--- name: prune_lanes
+-- name: prune_limits
 -- Lanes that are empty, unused for long, and whose rate limit has refilled.
 delete from duly.lane
  where name in (select name

@@ -10,13 +10,13 @@ insert into duly.schedule (id, name, task, args, rule, zone, policies, queue, pr
                            settled_until, revision, pause, runs, awaiting, fault, zone_data,
                            limits, needs, terms)
 select id, name, task, args, rule, zone, policies, queue, priority, tenant, submitter, title, tags,
-       owner, version, created_at, created_at, next_at, null, 0, null, 0, null, null, zone_data,
+       owner, version, created_at, cursor, next_at, null, 0, pause, 0, null, null, zone_data,
        limits, needs, terms
   from {rows :rows as asked (
            id bigint, name text, task text, args text, rule text, zone text, policies text,
            queue text, priority smallint, tenant text, submitter text, title text, tags text,
-           owner text, version int, created_at bigint, next_at bigint, zone_data text, limits text,
-           needs text, terms text)}
+           owner text, version int, created_at bigint, cursor bigint, next_at bigint, pause text,
+           zone_data text, limits text, needs text, terms text)}
  where true
     on conflict do nothing
 returning id;

@@ -7,7 +7,8 @@ job.id, job.id, schedule.name, job.task, job.title, job.queue, job.tenant, job.s
 -- name: happened
 -- What happened between two instants, the newest first. Each kind has an index on its time, except
 -- running jobs, which are few.
-select at, kind, number, job_id, name, task, title, queue, tenant, word, reason, due_at
+select at, kind, number, job_id, coalesce(name, ''), coalesce(task, ''), coalesce(title, ''),
+       coalesce(queue, ''), coalesce(tenant, ''), word, reason, due_at
   from (select *
           from (select decided_at as at, 'moment' as kind, fire.id as number, job_id, schedule.name,
                        task, title, queue, tenant, outcome as word, reason, due_at
@@ -30,7 +31,7 @@ select at, kind, number, job_id, name, task, title, queue, tenant, word, reason,
           from (select claimed_at, 'began', {happening_job}
                   from duly.job as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
-                 where waits = 'steps'
+                 where waits in ('steps', 'outcome')
                    and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
                  order by claimed_at desc
                  limit :limit) as opened
@@ -63,7 +64,7 @@ select sum(happenings)::bigint
            and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
          union all
         select count(*) from duly.job
-         where waits = 'steps'
+         where waits in ('steps', 'outcome')
            and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
          union all
         select count(*) from duly.history
@@ -73,21 +74,25 @@ select sum(happenings)::bigint
          where ended_at >= :since and ended_at < :until and ended_at <= {now}) as kind;
 
 -- part: ended_lengths
-select ended_at, queue, state, claimed_at - ready_at as waited, ended_at - claimed_at as ran,
+select ended_at, task, queue, state, claimed_at - ready_at as waited, ended_at - claimed_at as ran,
        case when schedule_id is not null then claimed_at - due_at end as late
 
--- name: ended_by_step
--- Ended jobs by period: outcome, wait, duration and lateness. A duration is given as its place among the
--- steps 1, 2, 5, 10, 20, … milliseconds, computed from its digits.
-select step, queue, state,
-       3 * length(waited) - case when waited < '2' then 11 when waited < '5' then 10 else 9 end,
-       3 * length(ran) - case when ran < '2' then 11 when ran < '5' then 10 else 9 end,
-       3 * length(late) - case when late < '2' then 11 when late < '5' then 10 else 9 end,
-       count(*)
-  from (select ended_at / :step as step, queue, state,
-               case when waited < 1000 then '0' else cast(waited as text) end {bytewise} as waited,
+-- part: length_digits
+case when waited < 1000 then '0' else cast(waited as text) end {bytewise} as waited,
                case when ran < 1000 then '0' else cast(ran as text) end {bytewise} as ran,
                case when late < 1000 then '0' else cast(late as text) end {bytewise} as late
+
+-- part: length_places
+-- A duration is given as its place among the steps 1, 2, 5, 10, 20, … milliseconds, computed from its
+-- digits.
+3 * length(waited) - case when waited < '2' then 11 when waited < '5' then 10 else 9 end,
+       3 * length(ran) - case when ran < '2' then 11 when ran < '5' then 10 else 9 end,
+       3 * length(late) - case when late < '2' then 11 when late < '5' then 10 else 9 end
+
+-- name: ended_by_step
+-- Ended jobs by period: outcome, and the places of wait, duration and lateness.
+select step, queue, state, {length_places}, count(*)
+  from (select ended_at / :step as step, queue, state, {length_digits}
           from ({ended_lengths}
                   from duly.history
                  where ended_at >= :since and ended_at < :until
@@ -123,6 +128,16 @@ select queue, count(*)
          where worker is not null
          limit :most) as running
  group by queue;
+
+-- name: count_ended_by_queue
+-- The :most jobs that ended last, and the :most that failed last, which are kept longer.
+select queue, state, count(*)
+  from (select queue, state from duly.history order by ended_at desc limit :most) as ended
+ group by queue, state
+ union all
+select queue, state, count(*)
+  from (select queue, state from duly.failed order by ended_at desc limit :most) as dead
+ group by queue, state;
 
 -- name: count_scheduled_by_queue
 -- The :most jobs that are due first.

@@ -16,11 +16,12 @@ select :id, :name, :queues, :tasks, :signatures, :slots, :resources, :isolates::
 returning id;
 
 -- name: renew_lease
--- An expired lease is never renewed: another process may be taking the jobs back.
+-- An expired lease is never renewed: another process may be taking the jobs back. Also whether any job
+-- is asked to end.
 update duly.worker
    set lease_until = {now} + :lease::bigint, beat_at = {now}, running = :running
  where id = :id and lease_until > {now}
-returning told, told_slots;
+returning told, told_slots, exists (select 1 from duly.signal);
 
 -- name: end_lease
 -- At once and without a margin: the caller knows that the worker runs no job any more.
@@ -97,12 +98,6 @@ returning id;
 
 -- part: unfit
 waits in ('worker', 'signature')
-
--- name: any_unfit
-select 1
-  from duly.job {indexed by job_unfit}
- where {unfit}
- limit 1;
 
 -- name: free_unfit_jobs
 -- Unblock jobs whose task a living worker knows. They keep their rank. Jobs that cannot be unblocked

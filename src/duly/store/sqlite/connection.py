@@ -7,11 +7,27 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.store.database import Migration, Operation, Row, Value
-from duly.store.sqlite.driver import sqlite3
+
+__all__ = ["LIBRARY", "sqlite3"]
+
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    import sqlite3 as standard
+
+    try:
+        from pysqlite3 import dbapi2 as packaged
+    except ImportError:
+        packaged = standard
+    sqlite3 = max(standard, packaged, key=lambda library: library.sqlite_version_info)
+
+LIBRARY = sqlite3.__name__.partition(".")[0]
+
 
 T = TypeVar("T")
 Synchronous: TypeAlias = Literal["full", "normal"]
@@ -36,7 +52,11 @@ _OUT_OF_OUR_HANDS = {
 
 
 def connect(
-    path: str | Path, synchronous: Synchronous = "full", *, busy: timedelta = BUSY
+    path: str | Path,
+    synchronous: Synchronous = "full",
+    *,
+    busy: timedelta = BUSY,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
 ) -> sqlite3.Connection:
     """Open a connection that may write to the existing file, or to ``:memory:``.
 
@@ -45,7 +65,7 @@ def connect(
     """
     if synchronous not in get_args(Synchronous):
         raise InvalidValue(f"synchronous={synchronous!r}: it is one of {get_args(Synchronous)}")
-    connection = _connection(path, "rw", busy)
+    connection = _connection(path, "rw", busy, factory)
     mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
     if mode not in {"wal", "memory"}:
         connection.close()
@@ -61,7 +81,7 @@ def connect(
 
 def connect_to_read(path: Path, *, busy: timedelta = BUSY) -> sqlite3.Connection:
     """Open a read-only connection, which never checkpoints, not even when it closes."""
-    return _connection(path, "ro", busy)
+    return _connection(path, "ro", busy, sqlite3.Connection)
 
 
 def execute(
@@ -160,7 +180,9 @@ def primary_code(error: Exception) -> int | None:
     return None if code is None else code & 0xFF
 
 
-def _connection(path: str | Path, mode: str, busy: timedelta) -> sqlite3.Connection:
+def _connection(
+    path: str | Path, mode: str, busy: timedelta, factory: type[sqlite3.Connection]
+) -> sqlite3.Connection:
     memory = str(path) == MEMORY
     connection = sqlite3.connect(
         MEMORY if memory else f"{Path(path).absolute().as_uri()}?mode={mode}",
@@ -168,6 +190,8 @@ def _connection(path: str | Path, mode: str, busy: timedelta) -> sqlite3.Connect
         timeout=busy.total_seconds(),
         isolation_level=None,
         cached_statements=512,
+        factory=factory,
+        check_same_thread=factory is sqlite3.Connection,
     )
     connection.execute("pragma mmap_size = 0")
     return connection

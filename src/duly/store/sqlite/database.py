@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
@@ -24,28 +25,31 @@ from duly.store.sqlite.connection import (
     apply_migration,
     minimum_migration,
     run,
+    sqlite3,
 )
-from duly.store.sqlite.driver import sqlite3
 from duly.store.sqlite.lock import FileLock, Stall
 from duly.store.sqlite.thread import ConnectionThread, Work
 from duly.store.sqlite.wake import SqliteWake
-from duly.store.sqlite.writer import Reader, Writer
+from duly.store.sqlite.writer import WATCH_SECONDS, Reader, Writer
 from duly.store.statements import statements as statements_of
 
 T = TypeVar("T")
 
 # There is one writer at a time, so there are no locked rows to skip.
-SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, turns=False)
+SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, finishes_and_claims=False)
 PROLONG = "update duly_worker set lease_until = lease_until + :stalled where lease_until > :since"
 ANY_TOPIC = "*"  # something changed, and it is not known what
 DEADLINE = timedelta(seconds=30)
+# A change that is seen so long after a process has told of one is taken for that one.
+TELLING_SECONDS = 2 * WATCH_SECONDS
 
 
 class SqliteDatabase:
     """``path`` may be ``:memory:``, which no other process and no other database object sees.
 
     Without ``create``, a missing file is not created; without ``writes``, the file is only read: no
-    lock, no log, no socket beside it.
+    lock, no log, no socket beside it. Without ``watches``, listeners are not told of changes by
+    other programs.
     """
 
     dialect: Dialect = SQLITE
@@ -60,6 +64,7 @@ class SqliteDatabase:
         statements: Mapping[str, str] | None = None,
         create: bool = True,
         writes: bool = True,
+        watches: bool = True,
     ) -> None:
         # Two names of one file must lead to one lock.
         self._path = None if str(path) == MEMORY else Path(path).resolve()
@@ -68,15 +73,17 @@ class SqliteDatabase:
         self._texts = statements_of(self.dialect) if statements is None else statements
         self._create = create
         self._writes = writes or self._path is None
+        self._watches = watches
+        self._told_at = float("-inf")
         self._listeners: list[Callable[[str], None]] = []
         self._lock = FileLock(Path(f"{self._path}.lock")) if self._path else None
-        self._wake = SqliteWake(Path(f"{self._path}-wake"), self._hear) if self._path else None
+        self._wake = SqliteWake(Path(f"{self._path}-wake"), self._told) if self._path else None
         self._duty = Writer(
             self._path or MEMORY,
             self._lock,
             synchronous=synchronous,
             patience=deadline,
-            make_up=self._prolong_leases,
+            make_up=partial(prolong_leases, clock),
         )
         self._writer: ConnectionThread | None = None
         self._reader: ConnectionThread | None = None
@@ -122,6 +129,10 @@ class SqliteDatabase:
         self._listeners.append(listener)
         self._watch()
 
+    @property
+    def is_listening(self) -> bool:
+        return self._path is None or (self._wake is not None and self._wake.is_open)
+
     async def applied(self) -> list[int]:
         return await self._ask_reader(applied_migrations)
 
@@ -156,13 +167,6 @@ class SqliteDatabase:
             connection, start(), texts=self._texts, now_us=to_us(self._clock())
         )
 
-    def _prolong_leases(self, connection: sqlite3.Connection, stall: Stall) -> None:
-        """Prolong leases that were alive when the stall began by the time of the stall."""
-        now_us = to_us(self._clock())
-        since = now_us - round((wall.boottime() - stall.since) * 1_000_000)
-        with suppress(sqlite3.OperationalError):  # there are no tables yet
-            connection.execute(PROLONG, {"since": since, "stalled": round(stall.seconds * 1e6)})
-
     async def _ask_reader(self, work: Work[T]) -> T:
         if self._path is None:
             return await self._ready(self._writer).ask(
@@ -182,9 +186,24 @@ class SqliteDatabase:
 
     def _watch(self) -> None:
         """Watch for changes by programs that do not notify us: Django, a shell."""
-        if self._listeners and self._path is not None and self._writer is not None:
+        if (
+            self._watches
+            and self._listeners
+            and self._path is not None
+            and self._writer is not None
+        ):
             thread = self._writer
-            self._duty.watch(lambda: thread.tell(self._hear, ANY_TOPIC))
+            self._duty.watch(lambda: thread.tell(self._changed))
+
+    def _told(self, topic: str) -> None:
+        """Another process of ours has written and tells what."""
+        self._told_at = wall.boottime()
+        self._hear(topic)
+
+    def _changed(self) -> None:
+        """Another connection has written: a program that never tells, unless one just told."""
+        if wall.boottime() - self._told_at >= TELLING_SECONDS:
+            self._hear(ANY_TOPIC)
 
     def _hear(self, topic: str) -> None:
         for listener in self._listeners:
@@ -198,8 +217,15 @@ class SqliteDatabase:
         self._forked = True
         if self._wake is not None:
             self._wake.forget()
-        if self._lock is not None:
-            self._lock.close()
+
+
+def prolong_leases(
+    clock: Callable[[], datetime], connection: sqlite3.Connection, stall: Stall
+) -> None:
+    """Prolong leases that were alive when the stall began by the time of the stall."""
+    since = to_us(clock()) - round((wall.boottime() - stall.since) * 1_000_000)
+    with suppress(sqlite3.OperationalError):  # there are no tables yet
+        connection.execute(PROLONG, {"since": since, "stalled": round(stall.seconds * 1e6)})
 
 
 def make_file(path: Path, *, create: bool) -> None:

@@ -23,6 +23,7 @@ from datetime import timedelta
 from pathlib import Path
 from threading import Event
 from time import monotonic
+from weakref import WeakSet
 
 from duly.clock import boottime
 from duly.errors import StoreUnavailable, WriteBlocked
@@ -63,6 +64,7 @@ class FileLock:
             self._file = os.open(self.path, flags, 0o600)
         except OSError as error:
             raise StoreUnavailable(f"cannot open the lock {self.path}: {error.strerror}") from error
+        _OPEN.add(self)
 
     def close(self) -> None:
         if self._file != _CLOSED:
@@ -113,3 +115,14 @@ class FileLock:
         except BlockingIOError:
             return False
         return True
+
+
+_OPEN: WeakSet[FileLock] = WeakSet()
+
+
+def _close_all() -> None:
+    for lock in list(_OPEN):
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_close_all)

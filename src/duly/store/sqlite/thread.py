@@ -16,8 +16,7 @@ from threading import Condition, Thread, main_thread
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from duly.errors import OutcomeUnknown, StoreUnavailable
-from duly.store.sqlite.connection import told
-from duly.store.sqlite.driver import sqlite3
+from duly.store.sqlite.connection import sqlite3, told
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[sqlite3.Connection], T]

@@ -33,6 +33,10 @@ class SqliteWake:
             self._mailbox.remove_the_dead()
             asyncio.get_running_loop().add_reader(self._mailbox.socket, self._receive)
 
+    @property
+    def is_open(self) -> bool:
+        return self._mailbox is not None
+
     def close(self) -> None:
         """Send the delayed topics, and remove the socket."""
         if self._mailbox is None:
@@ -76,12 +80,12 @@ class Mailbox:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        self.name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self.name: str = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._directory = os.open(folder, flags)
         # The path of a socket has at most 107 bytes, and a database may live deeper than that.
         short = Path(f"/proc/self/fd/{self._directory}")
         self._address = short if short.exists() else folder
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket: socket.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.settimeout(0)
         try:
             self.socket.bind(str(self._address / self.name))

@@ -6,8 +6,8 @@ Each operation has a savepoint, so that one which fails is undone alone.
 """
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -20,9 +20,9 @@ from duly.store.sqlite.connection import (
     connect,
     connect_to_read,
     primary_code,
+    sqlite3,
     told,
 )
-from duly.store.sqlite.driver import sqlite3
 from duly.store.sqlite.lock import FileLock, Stall
 from duly.store.sqlite.thread import Take, ThreadRequest
 
@@ -54,7 +54,7 @@ class Writer:
         patience: timedelta,
         make_up: Callable[[sqlite3.Connection, Stall], None] = lambda *_: None,
     ) -> None:
-        self.pulse = IDLE_SECONDS
+        self.pulse: float = IDLE_SECONDS
         self._path = path
         self._file = OpenedFile(path)
         self._make_up = make_up
@@ -70,9 +70,11 @@ class Writer:
         self._foreign = foreign
         self.pulse = WATCH_SECONDS
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
         with self._locked():
-            connection = connect(self._path, self._synchronous, busy=self._patience / 2)
+            connection = connect(
+                self._path, self._synchronous, busy=self._patience / 2, factory=factory
+            )
         connection.execute(f"pragma busy_timeout = {_milliseconds(BUSY)}")
         self._file.opened()
         self._version = _version(connection)
@@ -80,11 +82,17 @@ class Writer:
 
     def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
         """Begin the transaction, then take requests: until then callers can withdraw them."""
+        with self.begun(connection):
+            write(connection, take())
+
+    @contextmanager
+    def begun(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """Hold the lock and a transaction; roll back writes that were not committed."""
         with self._locked():
             self._file.check()
             self._begin(connection)
             try:
-                write(connection, take())
+                yield
             finally:
                 roll_back(connection)
             self._file.check()  # what was written into a file without a name is not there

@@ -14,12 +14,11 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from duly import clock
 from duly.app.duly import Duly
-from duly.app.job import Job, JobSnapshot
+from duly.app.job import Job
 from duly.app.tasks import Call, Enqueueable
 from duly.connection import LazyStore, is_on_a_loop
 from duly.engine.executors.in_process import ThreadExecutor
@@ -31,7 +30,8 @@ from duly.registry.app_loading import import_all
 from duly.store.store import Store
 from duly.sync import Portal
 from duly.testing.clock import VirtualClock
-from duly.testing.sandbox import assertions, time_travel
+from duly.testing.sandbox import assertions
+from duly.testing.sandbox import assertions as time_travel
 from duly.testing.sandbox.assertions import Asked
 from duly.testing.sandbox.store import SandboxStore
 from duly.testing.sandbox.worker import CallersThread, WorkSession
@@ -73,25 +73,15 @@ class Sandbox:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._move_out()
         self._tidy_up()
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        self.__exit__()
 
     @property
     def now(self) -> datetime:
@@ -254,8 +244,9 @@ class Sandbox:
         handles: list[Job[Any]] = []
         for job in jobs:
             tried = job.attempt > 1 or job.state is State.FAILED
-            sight = JobSnapshot.of(job, await store.jobs.attempts(job.id) if tried else ())
-            handles.append(Job(self._place, job.id, sight, self._app.registry.get(job.task)))
+            attempts = await store.jobs.attempts(job.id) if tried else ()
+            task = self._app.registry.find(job.task)
+            handles.append(Job(self._place, job.id, job, task, attempts=attempts))
         return handles
 
     def _sought(

@@ -55,9 +55,9 @@ class SandboxStore(LazyStore):
         kept, loop = self._there()
         return kept if asyncio.get_running_loop() is loop else cast(Store, StoreProxy(kept, loop))
 
-    def call(self, work: Callable[[Store], Awaitable[T]], *, twin: str) -> T:
+    def call(self, work: Callable[[Store], Awaitable[T]], *, async_name: str) -> T:
         self._there()
-        return super().call(work, twin=twin)
+        return super().call(work, async_name=async_name)
 
     def do(self, work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
         """Run ``work`` on the store and wait; allowed on an event loop, since it is quick."""

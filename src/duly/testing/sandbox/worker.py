@@ -16,9 +16,9 @@ from duly.clock import Timeout, sleep
 from duly.engine.execution import Execution
 from duly.engine.executors import Executor, LoopTimers, OnEnd
 from duly.engine.executors.in_process import CoroutineExecutor, ThreadExecutor, ThreadWork
-from duly.engine.worker import Setup, Worker
+from duly.engine.worker import Worker, WorkerOptions
 from duly.errors import InvalidValue
-from duly.events import Event, JobStarted, WorkerRegistered
+from duly.events import EngineEvent, JobStarted, WorkerRegistered
 from duly.model.claimed import Claimed
 from duly.model.outcome import Completed, Outcome, Raised
 from duly.registry.definition import Definition
@@ -76,7 +76,7 @@ class WorkSession:
         seen = last = await self._store.events.react(limit=PAGE)
         while last.more:
             last = await self._store.events.react(limit=PAGE)
-        answered = await self._store.upkeep.answer(limit=PAGE)
+        answered = await self._store.maintenance.answer(limit=PAGE)
         return bool(seen.events or answered)
 
     async def _serve_all(self) -> None:
@@ -129,10 +129,10 @@ class WorkSession:
     def _worker(self, queues: set[str]) -> Worker:
         executors: dict[str, Executor] = dict.fromkeys(("async", "thread", "process"), self._here)
         needs = {name for definition in self._registry for name in definition.needs}
-        setup = Setup(
+        options = WorkerOptions(
             name=self.name,
             queues=tuple(sorted(queues)),
-            slots=1,
+            concurrency=1,
             resources=dict.fromkeys(needs, PLENTY),
             lease=self.lease,
             verbose=True,
@@ -140,7 +140,7 @@ class WorkSession:
         return Worker(
             self._store,
             self._registry,
-            setup,
+            options,
             executors=lambda _: executors,
             dice=lambda: 0.5,  # a retry waits just as long as was said
             on_stop=lambda: None,
@@ -149,7 +149,7 @@ class WorkSession:
             time=lambda: self._time,
         )
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: EngineEvent) -> None:
         if isinstance(event, JobStarted):
             self._started[event.job] = None
         elif not isinstance(event, WorkerRegistered):
@@ -184,6 +184,7 @@ class LocalExecutor(LoopTimers):
         self.error: BaseException | None = None
 
     def start(self, run: Execution, arguments: Mapping[str, object], over: OnEnd) -> None:
+        run.definition = replace(run.definition, engine=None)  # the function itself runs here
         if self._raising:
             run.definition = replace(run.definition, function=self._caught(run.definition))
         executor = self._coroutines if run.definition.is_async else self._plain
@@ -246,6 +247,6 @@ class CallersThread(ThreadExecutor):
 
 def _no_transaction(job: Claimed, definition: Definition) -> NoReturn:  # noqa: ARG001 - as asked
     raise InvalidValue(
-        f"{definition.name}: transaction() needs PostgreSQL, and a sandbox keeps its jobs in "
-        "memory; test what it writes with a store of its own"
+        f"{definition.name}: transaction() needs a database that the task can open, and a sandbox "
+        "keeps its jobs in memory; test what it writes with a store of its own"
     )

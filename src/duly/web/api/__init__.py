@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from duly.web.api.docs import DOCS, OPENAPI
-from duly.web.api.nouns import ENDPOINTS, VERSION
+from duly.web.api.openapi import DOCS, ENDPOINTS, OPENAPI, VERSION
 from duly.web.routes import WebRoute
 
 API: Final[tuple[WebRoute, ...]] = (

@@ -5,7 +5,7 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 from duly.model.worker import WorkerInfo
 from duly.views import Listed
 from duly.views.capacity import (
@@ -202,7 +202,7 @@ async def _seen(request: WebRequest, queue: Queue) -> QueueView:
 
 
 def _told(found: Sequence[WorkerInfo]) -> Listed[WorkerView]:
-    """As they were when they were told."""
+    """Return the workers as they were when the order was recorded."""
     return Listed(items=[WorkerView.of(info) for info in found])
 
 

@@ -1,12 +1,12 @@
-"""An endpoint of the API: typed values in, a typed value out, and a sentence for people.
+"""An endpoint of the API: a typed body, a typed response, and a sentence for people.
 
-What a program sends is JSON, checked by the type of the endpoint. A button of a page sends a form
-to the same endpoint, and is answered with the sentence. So whatever can be done on a page can be
-done by a program, in the same words, with the same rights.
+A program sends JSON, which is checked by the body's type. A button of a page sends a form to the
+same endpoint, and gets the sentence. So a program can do whatever a page can, with the same rights.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from inspect import cleandoc
 from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_type_hints
 from urllib.parse import parse_qs
@@ -30,7 +30,7 @@ A = TypeVar("A")
 MOST_FIELDS = 1_000
 LONGEST_TEXT = 1024 * 1024  # of a field, or of a part of a query
 NUL = rb"\u0000"  # as JSON writes it
-QUERIED = ("GET", "DELETE")  # what has no body
+QUERIED = ("GET", "DELETE")  # methods without a body
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -40,23 +40,23 @@ class Nothing(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint(Generic[B, A]):
-    """``run`` is given what was asked, the body and the query, both as they were declared."""
+    """``run`` gets the request, and the body or the query as the declared type."""
 
     method: str
     path: str  # below /api/v1, as "/schedules/{name}/pause"
     role: Role
     run: Callable[[WebRequest, B], Awaitable[A]]
     summary: str  # a line, for the documentation
-    tag: str  # what it belongs to: jobs, schedules, …
+    tag: str  # the group in the documentation: jobs, schedules, …
     body: type[B] = Nothing  # type: ignore[assignment] # of a GET or DELETE: its query
     answer: type[A] | None = None  # None: nothing
     status: int = 200
     tenants: bool = False
-    say: Callable[[A], str] | None = None  # to who pressed a button: what was done
-    leads_to: str = ""  # the page that follows; empty: who pressed the button stays where they are
+    say: Callable[[A], str] | None = None  # the message after a button was pressed
+    leads_to: str = ""  # the page that follows; empty: the same page
     about: str = ""  # more, for the documentation
-    example: Mapping[str, Any] | None = None  # what may be sent, for the documentation
-    once: bool = False  # whether a key in the header Idempotency-Key counts
+    example: Mapping[str, Any] | None = None  # of a body, for the documentation
+    once: bool = False  # whether the header Idempotency-Key is honoured
 
     def route(self, version: str) -> WebRoute:
         return WebRoute(
@@ -103,7 +103,7 @@ class Endpoint(Generic[B, A]):
 
 
 class EndpointOptions(TypedDict, total=False):
-    """The fields of an endpoint that are said at its function, where they are not the default."""
+    """The options of an endpoint, which its function is decorated with."""
 
     status: int
     tenants: bool
@@ -114,10 +114,10 @@ class EndpointOptions(TypedDict, total=False):
 
 
 class Router:
-    """The endpoints of a tag, each declared at the function that answers it.
+    """The endpoints of a tag, each declared by decorating its function.
 
-    The body and the answer are the types of the function. Its docstring is the documentation: a
-    summary, and more.
+    The annotations of the function are the types of body and response. Its docstring is the
+    documentation: a summary line, and more.
     """
 
     def __init__(self, tag: str, *, tenants: bool = False) -> None:
@@ -154,6 +154,13 @@ class Router:
         return declare
 
 
+def once_of(request: WebRequest, body: msgspec.Struct) -> tuple[str, str] | None:
+    """Return the idempotency key of a request and the fingerprint of its body; None without one."""
+    if request.once is None:
+        return None
+    return request.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+
+
 def _of_query(request: WebRequest) -> dict[str, Any]:
     return {name: _text(name, value) for name, value in request.query.items() if value != ""}
 
@@ -164,17 +171,17 @@ def _text(name: str, value: str) -> str:
 
 
 def _check_texts(body: bytes) -> None:
-    """Of a body that may hold one, whether any of its texts does."""
+    """Refuse a body in which a text holds a NUL character."""
     try:
         encode(msgspec.json.decode(body), what="the body", longest=len(body))
     except (msgspec.DecodeError, RecursionError):
-        return  # it is no JSON, which is said elsewhere
+        return  # not JSON: the decoder reports it
 
 
 def _of_form(body: bytes, wanted: type) -> dict[str, Any]:
-    """The fields of a form. Several of a name are a list; an object is typed as JSON.
+    """Read the fields of a form: several of one name are a list, and an object is typed as JSON.
 
-    One that is left empty is none, where there may be none; or an empty text.
+    An empty field is None if the type allows it, otherwise an empty text.
     """
     try:
         said = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
@@ -210,7 +217,7 @@ def _field(name: str, values: list[str], kinds: Collection[type]) -> object:
 
 
 def _kinds(kind: inspect.Type) -> set[type]:
-    """The type of a field."""
+    """Return the kinds of types that a field may have."""
     match kind:
         case inspect.UnionType():
             return {found for one in kind.types for found in _kinds(one)}

@@ -4,7 +4,6 @@ A caller of one tenant sees the events of that tenant, and emits in its name.
 """
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -15,9 +14,9 @@ from duly.clock import now
 from duly.errors import InvalidValue
 from duly.views import Listed
 from duly.views.event import EventView, ReplayResult, emit_events, event_detail, event_list
-from duly.web.api.endpoint import Nothing, Router
+from duly.web.api.endpoint import Nothing, Router, once_of
 from duly.web.api.fields import Body, Limit, Said, Since, since_in
-from duly.web.api.job import number_of
+from duly.web.api.jobs import number_of
 from duly.web.request import WebRequest
 
 TAG: Final = "events"
@@ -172,7 +171,5 @@ async def event(request: WebRequest, _: Nothing) -> EventView:
 
 async def _said(request: WebRequest, wanted: Sequence[Emit], body: msgspec.Struct) -> list[int]:
     happened = [emitted(one.name, one.payload, key=one.key) for one in wanted]
-    once = None
-    if request.once is not None:
-        once = request.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+    once = once_of(request, body)
     return await request.app.ask(emit_events, happened, tenant=request.user.tenant, once=once)

@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta
 from duly.durations import is_bare_number, parse_duration
 from duly.errors import InvalidValue, RuleError, ZoneMissing
 from duly.model.policies import check_moment
+from duly.registry.option_values import is_rule
 from duly.rules import at
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ def said_in(body: msgspec.Struct, *names: str) -> dict[str, Any]:
 
 
 def when_in(what: str, text: str | None, *, zone: str | None = None) -> datetime | timedelta | None:
-    """A moment, or how long from now; without an offset, on the clock of the zone."""
+    """Parse a time, or a duration from now; a time without an offset is in ``zone``."""
     if text is None or not text.strip():
         return None
     if is_bare_number(text) or text.strip().isdecimal():
@@ -81,6 +82,11 @@ def when_in(what: str, text: str | None, *, zone: str | None = None) -> datetime
         return parse_duration(text)
     except RuleError:
         return moment_in(what, text, zone=zone)
+
+
+def start_in(what: str, text: str | None) -> datetime | timedelta | str | None:
+    """Return the earliest start of a job; a rule, which stands for its next moment, as text."""
+    return text if text and is_rule(text) else when_in(what, text)
 
 
 def moment_in(what: str, text: str, *, zone: str | None = None) -> datetime:
@@ -112,7 +118,7 @@ def _on_the_clock(what: str, naive: datetime, zone: str | None) -> datetime:
 def since_in(
     what: str, text: str | None, now: datetime, *, zone: str | None = None
 ) -> datetime | None:
-    """A moment, or so long ago."""
+    """Parse a time, or a duration before ``now``."""
     found = when_in(what, text, zone=zone)
     if not isinstance(found, timedelta):
         return found

@@ -7,9 +7,9 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from duly.app.schedule_files import FileDraft, apply, draft, exported
-from duly.declare.changes import FieldDifference
-from duly.declare.file_text import read, write
-from duly.declare.schedule_file import ScheduleFile
+from duly.files.comparison import FieldDifference
+from duly.files.file_text import read, write
+from duly.files.schedule_file import ScheduleFile
 from duly.model.payload import check_text
 from duly.rules import Budget
 from duly.web.api.endpoint import Nothing, Router

@@ -4,22 +4,34 @@ A caller of one tenant sees, counts, changes and enqueues jobs of that tenant.
 """
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, field
 
-from duly.app.calls_by_name import call_named, enqueued
+from duly.app.calls_by_name import call_named, enqueued, run_again
 from duly.errors import InvalidValue, NotFound, WrongState
+from duly.model.hand_off import ReportAnswer
 from duly.model.job import JobRequest
 from duly.model.job_filter import parse_filter
 from duly.model.states import State
 from duly.views import Listed
 from duly.views.failures import FailureGroup
-from duly.views.job import MOST_COUNTED, JobView, job_list, remove_job
-from duly.web.api.endpoint import Router
-from duly.web.api.fields import Body, Duration, JobId, Limit, Number, Said, When, Words, when_in
+from duly.views.flow import FlowView, PartView, flow_detail, step_parts
+from duly.views.job import (
+    MOST_COUNTED,
+    AttemptView,
+    JobDetail,
+    JobView,
+    LogLineView,
+    job_detail,
+    job_list,
+    job_log,
+    remove_job,
+)
+from duly.views.why import WhyView
+from duly.web.api.endpoint import Nothing, Router, once_of
+from duly.web.api.fields import Body, Duration, JobId, Limit, Number, Said, Words, start_in
 from duly.web.request import WebRequest
 
 MOST_AT_ONCE = 10_000  # jobs of a batch
@@ -43,7 +55,10 @@ class Enqueue(Body, frozen=True):
 
     task: Annotated[str, Meta(min_length=1, description="The name of the task.")]
     args: Arguments = field(default_factory=dict)
-    run_after: When | None = None
+    run_after: Annotated[
+        str | None,
+        Meta(description="A time, a duration from now, as 2h, or a rule: its next moment."),
+    ] = None
     queue: Annotated[str | None, Meta(description="Overrides the queue of the task.")] = None
     priority: Priority | None = None
     key: Annotated[
@@ -141,6 +156,31 @@ class CancelReason(Body, frozen=True):
     reason: str = ""
 
 
+class OutcomeReport(Body, frozen=True):
+    """The result of a job that was handed off, or its error."""
+
+    result: Any = None
+    error: Annotated[
+        str | None,
+        Meta(
+            description="null: it succeeded. A failure is retried by the job's retry policy.",
+            examples=["ConnectionError: nobody answers"],
+        ),
+    ] = None
+    traceback: str = ""
+    retry: Annotated[
+        bool | str, Meta(description="false: no retry; a duration: retry after it.")
+    ] = True
+    message: Annotated[
+        str | None,
+        Meta(
+            description="The id of the message: the failure of an earlier try, and the outcome of "
+            "a message of another database, are ignored.",
+            examples=["duly-4711-1-64e7b1a0c5d40"],
+        ),
+    ] = None
+
+
 class RunAgain(Body, frozen=True):
     """Other arguments than the job has; without any, the same.
 
@@ -199,8 +239,8 @@ JOBS: Final = Router("jobs", tenants=True)
 async def jobs(request: WebRequest, query: JobQuery) -> Listed[JobView]:
     """List matching jobs: unfinished ones first, then the last that ended.
 
-    A part may be short, or empty, and not the last: `next` says so, and `searched_to` how far back
-    was looked.
+    A page may be short or empty and not the last: follow `next` until it is null. `searched_to` is
+    how far back the search went.
     """
     return await request.app.ask(
         job_list,
@@ -301,31 +341,15 @@ async def _enqueued(
     request: WebRequest, wanted: Sequence[Enqueue], body: msgspec.Struct
 ) -> list[int]:
     calls = [_call(request, one) for one in wanted]
-    once = None
-    if request.once is not None:
-        once = request.once, sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+    once = once_of(request, body)
     return await request.app.ask(enqueued, calls, tenant=request.user.tenant, once=once)
 
 
 def _call(request: WebRequest, body: Enqueue) -> JobRequest:
-    return call_named(
-        request.app.registry,
-        body.task,
-        body.args,
-        run_after=when_in("run_after", body.run_after),
-        queue=body.queue,
-        priority=body.priority,
-        key=body.key,
-        if_exists=body.if_exists,
-        tenant=body.tenant,
-        start_within=body.start_within,
-        late=body.late,
-        timeout=body.timeout,
-        attempts=body.attempts,
-        title=body.title,
-        tags=tuple(body.tags),
-        submitter=request.user.name,
-    )
+    words = msgspec.structs.asdict(body)
+    words["run_after"] = start_in("run_after", body.run_after)
+    task, args = words.pop("task"), words.pop("args")
+    return call_named(request.app.registry, task, args, **words, submitter=request.user.name)
 
 
 def _meant(words: str | None) -> str:
@@ -356,3 +380,161 @@ async def _removed(request: WebRequest, number: int) -> bool:
     except (NotFound, WrongState):
         return False
     return True
+
+
+MOST_DIGITS: Final = 18  # of the number of a job
+MOST_STEP_DIGITS: Final = 9
+
+
+JOB: Final = Router("jobs", tenants=True)
+
+
+@JOB("GET /jobs/{id}", "viewer")
+async def job(request: WebRequest, _: Nothing) -> JobDetail:
+    """Show a job."""
+    return await _detail(request, number_of(request))
+
+
+@JOB("GET /jobs/{id}/why", "viewer")
+async def why(request: WebRequest, _: Nothing) -> WhyView:
+    """Explain the state of a job."""
+    return (await _detail(request, number_of(request))).why
+
+
+@JOB("GET /jobs/{id}/attempts", "viewer")
+async def attempts(request: WebRequest, _: Nothing) -> Listed[AttemptView]:
+    """List the attempts of a job that failed or were lost."""
+    return Listed(items=list((await _detail(request, number_of(request))).attempts))
+
+
+@JOB("GET /jobs/{id}/logs", "viewer")
+async def logs(request: WebRequest, query: LogQuery) -> Listed[LogLineView]:
+    """Its log.
+
+    To follow it, pass the number of the last line as `after`.
+    """
+    found = await request.app.ask(
+        job_log,
+        number_of(request),
+        after=query.after,
+        limit=query.limit,
+        tenant=request.user.tenant,
+    )
+    after = str(found.last) if found.is_full else None
+    return Listed(items=list(found.lines), next=after)
+
+
+@JOB(
+    "POST /jobs/{id}/retry",
+    "operator",
+    say=lambda found: (
+        f"Job {found.id} is retried."
+        if found.flow is None
+        else f"Flow {found.id} continues from its failed steps."
+    ),
+)
+async def retry(request: WebRequest, _: Nothing) -> JobDetail:
+    """Retry a failed job."""
+    number = number_of(request)
+    await (await request.app.jobs.aget(number)).aretry()
+    return await _detail(request, number)
+
+
+@JOB(
+    "POST /jobs/{id}/cancel",
+    "operator",
+    say=lambda found: (
+        f"Job {found.id} is cancelled."
+        if found.state == "cancelled"
+        else f"Job {found.id} is asked to stop."
+    ),
+    example={"reason": "sent by hand"},
+)
+async def cancel(request: WebRequest, body: CancelReason) -> CancelledJob:
+    """Cancel a job; a running job is asked to stop."""
+    number = number_of(request)
+    found = await request.app.jobs.aget(number)
+    if not await found.acancel(reason=body.reason):
+        raise WrongState(f"job {number} has ended: it is {found.state}")
+    return CancelledJob(id=number, state=(await found.arefresh()).state)
+
+
+@JOB("POST /jobs/{id}/outcome", "operator", example={"result": {"sent": 3}})
+async def outcome(request: WebRequest, body: OutcomeReport) -> ReportAnswer:
+    """Report the outcome of a job that was handed to another system.
+
+    A second report, and one of a job that has ended, changes nothing: `counted` is false then.
+    """
+    return await request.app.jobs.areport(
+        number_of(request),
+        result=body.result,
+        error=body.error,
+        traceback=body.traceback,
+        retry=body.retry,
+        message=body.message,
+    )
+
+
+@JOB(
+    "POST /jobs/{id}/run-again",
+    "operator",
+    status=201,
+    say=lambda found: f"Job {found.id} is enqueued.",
+    example={"args": {"to": "bob"}},
+)
+async def again(request: WebRequest, body: RunAgain) -> EnqueuedOne:
+    """Enqueue a copy of a job, with the same arguments or others."""
+    made = await request.app.ask(
+        run_again,
+        request.app.registry,
+        number_of(request),
+        args=body.args,
+        tenant=request.user.tenant,
+    )
+    return EnqueuedOne(id=made)
+
+
+@JOB("DELETE /jobs/{id}", "operator", say=lambda _: "Deleted.")
+async def remove(request: WebRequest, _: Nothing) -> None:
+    """Delete a job that has ended, with its attempts and its log."""
+    await request.app.ask(remove_job, number_of(request), tenant=request.user.tenant)
+
+
+@JOB("GET /jobs/{id}/flow", "viewer")
+async def flow(request: WebRequest, _: Nothing) -> FlowView:
+    """A flow and its steps.
+
+    A flow is a job with steps, which are jobs too; list them with `filter=flow:4711`.
+    """
+    return await request.app.ask(flow_detail, number_of(request), tenant=request.user.tenant)
+
+
+@JOB("GET /jobs/{id}/flow/{step}/parts", "viewer")
+async def parts(request: WebRequest, query: PartQuery) -> Listed[PartView]:
+    """The jobs of a step."""
+    return await request.app.ask(
+        step_parts,
+        number_of(request),
+        _step(request),
+        after=query.after,
+        limit=query.limit,
+        tenant=request.user.tenant,
+    )
+
+
+def number_of(request: WebRequest, what: str = "job", *, part: str = "id") -> int:
+    text = request.name(part)
+    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+        raise NotFound(f'there is no {what} "{text[:40]}": {what} ids are numbers')
+    return int(text)
+
+
+def _step(request: WebRequest) -> int:
+    """The number of a step in the path; 0, which no step has, if it is not a number."""
+    text = request.name("step")
+    is_number = text.isascii() and text.isdigit() and len(text) <= MOST_STEP_DIGITS
+    return int(text) if is_number else 0
+
+
+async def _detail(request: WebRequest, number: int) -> JobDetail:
+    return await request.app.ask(job_detail, number, tenant=request.user.tenant)

@@ -4,15 +4,38 @@ What an endpoint takes and answers are types, whose fields say what they are. Th
 is in its description; everybody else is refused by a problem (RFC 9457).
 """
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import msgspec
+from starlette.responses import Response
 
-from duly.remote.problems import MEDIA_TYPE
+from duly.remote.http import MEDIA_TYPE
 from duly.version import __version__
+from duly.web.api.capacity import CAPACITY
 from duly.web.api.endpoint import QUERIED, Endpoint, Nothing
+from duly.web.api.events import EVENTS
+from duly.web.api.files import DECLARING
+from duly.web.api.jobs import JOB, JOBS
+from duly.web.api.schedules import SCHEDULES
+from duly.web.api.system import ACCESS, ASKING
+from duly.web.api.working import WORKING
+from duly.web.request import WebRequest
+from duly.web.routes import PageRoute, Values, WebRoute, WebServices
+
+VERSION: Final = "/api/v1"
+_ROUTERS: Final = (
+    JOBS, JOB, SCHEDULES, EVENTS, CAPACITY, ASKING, DECLARING, ACCESS, WORKING,
+)  # fmt: skip
+ENDPOINTS: Final[tuple[Endpoint[Any, Any], ...]] = tuple(
+    endpoint for router in _ROUTERS for endpoint in router.endpoints
+)
+
 
 LONGEST_KEY: Final = 500
 TAGS: Final = {
@@ -35,12 +58,13 @@ _NAMES: Final = {
     "who": "The name of a worker, or its number.",
 }
 _ABOUT: Final = """\
-Everything that the command can do.
+The HTTP API of duly, a scheduler and job queue. It can do everything that the command can do.
 
-Show a token: `Authorization: Bearer duly_…`. Each role may do what those before it may: viewer,
-operator, admin. Moments are RFC 3339, durations texts such as `5m`. Lists answer `items` and
-`next`. What is named like a secret is hidden. What cannot be done is told as a problem (RFC 9457):
-`type`, `title`, `status` and `detail`, which is a sentence for people."""
+Send an access token with each request: `Authorization: Bearer duly_…`. A viewer can read, an
+operator can also act, an admin can also manage tokens. Times are RFC 3339, durations are texts such
+as `5m`. Lists have `items` and `next`, the cursor of the next page. Values whose names look like
+secrets are hidden. Errors are problem details (RFC 9457): `type`, `title`, `status` and `detail`, a
+sentence for people."""
 
 
 class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,7 +231,122 @@ _KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Asked again under the same key within a day, the same jobs are answered, and "
-    "nothing is enqueued twice; another body under it is refused.",
+    "description": "Within a day, the same key with the same body returns the same jobs, and "
+    "nothing is enqueued twice; the same key with another body is refused.",
     "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"},
 }
+
+
+_IN_PATH: Final = {"id": "1002", "who": "web-1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    name: str
+    kind: str
+    required: bool
+    about: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An endpoint as people read it."""
+
+    method: str
+    path: str
+    summary: str
+    about: str
+    role: str
+    tenants: bool
+    fields: Sequence[Field]
+    asked: str  # "query" or "body"
+    status: int
+    curl: str
+    once: bool
+
+    @property
+    def anchor(self) -> str:
+        words = (word.strip("{}") for word in self.path.split("/") if word)
+        return "-".join((self.method.lower(), *words))
+
+
+async def openapi(_: WebServices, request: WebRequest, __: bytes) -> Response:
+    return Response(_written(request.root), media_type="application/json")
+
+
+async def documentation(_: WebServices, __: WebRequest) -> Values:
+    return {
+        "groups": [(tag, about, _entries(tag)) for tag, about in TAGS.items()],
+        "below": VERSION,
+    }
+
+
+def entry_of(one: Endpoint[Any, Any]) -> Entry:
+    queried = one.method in QUERIED
+    return Entry(
+        method=one.method,
+        path=VERSION + one.path.replace(":path", ""),
+        summary=one.summary,
+        about=one.about,
+        role=one.role,
+        tenants=one.tenants,
+        fields=[] if one.body is Nothing else [_field(**field) for field in fields_of(one.body)],
+        asked="query" if queried else "body",
+        status=204 if one.answer is None else one.status,
+        curl=curl_of(one),
+        once=one.once,
+    )
+
+
+def curl_of(one: Endpoint[Any, Any]) -> str:
+    path = one.path.replace(":path", "")
+    for name in parts_of(one.path):
+        path = path.replace(f"{{{name}}}", _IN_PATH.get(name, "nightly"))
+    words = ["curl", "-H", '"Authorization: Bearer $TOKEN"']
+    if one.method != "GET":
+        words += ["-X", one.method]
+    if one.example is not None:
+        words += ["--json", shlex.quote(json.dumps(one.example))]
+    return " ".join([*words, f"$DULY{VERSION}{path}"])
+
+
+@lru_cache(maxsize=8)
+def _written(root: str) -> bytes:
+    return json.dumps(specification(ENDPOINTS, root + VERSION), ensure_ascii=False).encode()
+
+
+@cache
+def _entries(tag: str) -> Sequence[Entry]:
+    return [entry_of(one) for one in ENDPOINTS if one.tag == tag]
+
+
+def _field(*, name: str, required: bool, schema: Mapping[str, Any]) -> Field:
+    return Field(
+        name=name, kind=kind_of(schema), required=required, about=schema.get("description", "")
+    )
+
+
+def kind_of(schema: Mapping[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(kind_of(one) for one in schema["anyOf"]))
+    if "enum" in schema:
+        return " · ".join(str(one) for one in schema["enum"])
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if schema.get("type") == "array":
+        return f"list of {kind_of(schema.get('items', {}))}"
+    return {"string": "text", "integer": "number", "object": "object"}.get(
+        str(schema.get("type", "anything")), str(schema.get("type", "anything"))
+    )
+
+
+OPENAPI: Final = WebRoute(
+    method="GET",
+    path=f"{VERSION}/openapi.json",
+    role="viewer",
+    handler=openapi,
+    tenants=True,
+)
+DOCS: Final = PageRoute(
+    path=f"{VERSION}/docs", template="api_docs.html", view=documentation, tenants=True
+)

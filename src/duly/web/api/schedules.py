@@ -1,25 +1,27 @@
-"""Schedules over HTTP: what is to run when, what became of it, and all that can be done to it."""
+"""Schedules over HTTP: list, add, change, pause, run, backfill; their history and previews."""
 
 import asyncio
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, UnsetType, defstruct, field
 
 from duly.app.calls_by_name import edited_by_name, plan_named, run_with, runs_without_event
 from duly.app.schedules import added, rewound, taken_back
 from duly.clock import now
 from duly.model.fire import Backfill
 from duly.model.job import Owner
+from duly.model.schedule_fields import ScheduleField, fields_on
+from duly.model.schedule_filter import parse_schedule_filter
 from duly.views import Listed
 from duly.views.fires import FireView
 from duly.views.schedule_detail import ScheduleChangeView, schedule_changes
 from duly.views.schedules import RuleView, ScheduleView, rule_facts, schedule_moments, zone_of
+from duly.views.tenancy import own_filter
 from duly.views.why import WhyView, answer_schedule
 from duly.web.api.endpoint import Nothing, Router
 from duly.web.api.fields import (
     Body,
-    Duration,
     Limit,
     Said,
     Since,
@@ -41,54 +43,40 @@ Rule: TypeAlias = Annotated[
         examples=["Mon..Fri 02:00 Europe/Berlin"],
     ),
 ]
-Overlap: TypeAlias = Annotated[
-    Literal["skip", "queue_one", "queue_all", "replace", "allow"],
-    Meta(description="Policy while the previous run has not ended."),
-]
-Missed: TypeAlias = Annotated[
-    Literal["latest", "all", "skip"], Meta(description="Policy for missed runs.")
-]
-AtMost: TypeAlias = Annotated[
-    int, Meta(ge=1, le=1_000_000, description='With missed="all": maximum number, the newest.')
-]
-MaxRuns: TypeAlias = Annotated[
-    int,
-    Meta(ge=1, description="Maximum number of runs from now on; then the schedule is finished."),
-]
-Late: TypeAlias = Annotated[
-    Literal["skip", "run", "hurry"], Meta(description="Policy for runs later than start_within.")
-]
 Dst: TypeAlias = Annotated[
     str, Meta(description="Effect of clock changes: cron, systemd, elapsed, quartz, or GAP/FOLD.")
 ]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_MOMENTS)]
 
 
-class PolicyFields(Body, frozen=True, kw_only=True):
-    """Options beside the rule and the task. Omitted options stay, or have their default."""
+def _member(one: ScheduleField) -> tuple[str, Any, UnsetType]:
+    """Return the field of the body, which is not the same as null if it is omitted."""
+    examples = [one.example] if one.kind == "length" and one.example else None
+    about = Meta(description=one.about, examples=examples)
+    kind: Any = Literal[tuple(one.choices)] if one.choices else _KINDS.get(one.kind, str)
+    if one.most:
+        kind = Annotated[int, Meta(ge=1, le=one.most)]
+    if one.optional:
+        kind |= None
+    return one.name, Annotated[kind | UnsetType, about], UNSET
 
-    zone: Annotated[
-        str | UnsetType | None, Meta(description="Time zone of a rule that names none.")
-    ] = UNSET
-    overlap: Overlap | UnsetType = UNSET
-    missed: Missed | UnsetType = UNSET
-    at_most: AtMost | UnsetType = UNSET
-    spacing: Duration | UnsetType | None = UNSET
-    start_within: Duration | UnsetType | None = UNSET
-    late: Late | UnsetType = UNSET
-    dst: Dst | UnsetType = UNSET
-    exclude: Annotated[
-        str | UnsetType | None,
-        Meta(description="A rule, or holidays(DE-BE), whose times are excluded."),
-    ] = UNSET
-    jitter: Duration | UnsetType | None = UNSET
-    start: Annotated[str | UnsetType | None, Meta(description="Nothing is due before.")] = UNSET
-    end: Annotated[str | UnsetType | None, Meta(description="Nothing is due after.")] = UNSET
-    max_runs: MaxRuns | UnsetType | None = UNSET
-    queue: str | UnsetType = UNSET
-    priority: Priority | UnsetType = UNSET
-    title: str | UnsetType = UNSET
-    tags: list[str] | UnsetType = UNSET
+
+_KINDS: Final = {"tags": list[str], "priority": Priority}
+_MEMBERS: Final = {one.name: one for one in fields_on("api")}
+
+if TYPE_CHECKING:
+
+    class PolicyFields(Body, frozen=True, kw_only=True):
+        """Options beside the rule and the task. Omitted options stay, or have their default."""
+
+else:
+    PolicyFields = defstruct(
+        "PolicyFields",
+        [_member(one) for one in _MEMBERS.values()],
+        bases=(Body,),
+        frozen=True,
+        kw_only=True,
+    )
 
 
 class Add(PolicyFields, frozen=True, kw_only=True):
@@ -98,6 +86,7 @@ class Add(PolicyFields, frozen=True, kw_only=True):
     rule: Rule
     task: Annotated[str, Meta(min_length=1)]
     args: Arguments = field(default_factory=dict)
+    paused: Annotated[bool, Meta(description="Add it paused: nothing runs until then.")] = False
     if_exists: Annotated[
         Literal["error", "replace", "keep"], Meta(description="Policy if the name is taken.")
     ] = "error"
@@ -139,7 +128,7 @@ class SkipNext(Body, frozen=True):
 
 
 class RewindBody(Body, frozen=True):
-    """From when runs are decided again; runs that were fired are not fired twice."""
+    """The time from which runs are decided again; runs that were fired are not fired twice."""
 
     to: Annotated[Since | None, Meta(description="null: continue from now.")] = None
 
@@ -204,10 +193,7 @@ class Skipped(Said, frozen=True):
     moments: list[datetime]
 
 
-_WORDS: Final = tuple(PolicyFields.__struct_fields__)
-
-
-SCHEDULES: Final = Router("schedules")
+SCHEDULES: Final = Router("schedules", tenants=True)
 
 
 @SCHEDULES(
@@ -324,7 +310,8 @@ async def take_back(request: WebRequest, _: Nothing) -> ScheduleView:
 @SCHEDULES("GET /schedules", "viewer")
 async def schedules(request: WebRequest, query: ScheduleQuery) -> Listed[ScheduleView]:
     """List matching schedules by name."""
-    found = await request.app.schedules.alist(query.filter, after=query.after, limit=query.limit)
+    wanted = own_filter(parse_schedule_filter(query.filter), request.user.tenant)
+    found = await request.app.schedules.alist(str(wanted), after=query.after, limit=query.limit)
     after = found[-1].name if len(found) == query.limit else None
     return Listed(items=[ScheduleView.of(one) for one in found], next=after)
 
@@ -350,7 +337,10 @@ async def add(request: WebRequest, body: Add) -> ScheduleView:
         submitter=request.user.name,
         words={"zone": request.app.backend.zone, **words},
     )
-    return ScheduleView.of(await request.app.ask(added, plan, body.if_exists))
+    found = await request.app.ask(
+        added, plan, body.if_exists, paused=body.paused, tenant=request.user.tenant
+    )
+    return ScheduleView.of(found)
 
 
 @SCHEDULES("GET /schedules/{name:path}/history", "viewer")
@@ -408,6 +398,7 @@ async def edit(request: WebRequest, body: ScheduleEdit) -> ScheduleView:
         rule=None if body.rule is UNSET else body.rule,
         args=None if body.args is UNSET else body.args,
         words=_words(body, await zone_here(request)),
+        tenant=request.user.tenant,
     )
     return ScheduleView.of(found)
 
@@ -431,17 +422,15 @@ async def next_moments(request: WebRequest, query: RuleQuery) -> RuleView:
 
 def _words(body: PolicyFields, zone: str | None) -> dict[str, Any]:
     """Return the given options, in the form that ``@duly.schedule`` takes."""
-    said = said_in(body, *_WORDS)
-    for bound in ("start", "end"):
-        if said.get(bound) is not None:
-            said[bound] = moment_in(bound, said[bound], zone=said.get("zone") or zone)
-    if "tags" in said:
-        said["tags"] = tuple(said["tags"])
+    said = said_in(body, *_MEMBERS)
+    for name, value in said.items():
+        if _MEMBERS[name].kind == "moment" and value is not None:
+            said[name] = moment_in(name, value, zone=said.get("zone") or zone)
     return said
 
 
 async def zone_here(request: WebRequest) -> str | None:
-    """On whose clock a time is meant that has no offset."""
+    """Return the zone of times without an offset: the schedule's, or the configured one."""
     return await request.app.ask(zone_of, request.name("name")) or request.app.backend.zone
 
 

@@ -15,14 +15,17 @@ from msgspec import Meta
 
 from duly.app.web_backend import UserApp
 from duly.model.claimed import Claimed
-from duly.model.outcome import Outcome, Returned, Stopped
-from duly.model.worker import Order
+from duly.model.outcome import Returned, Stopped
 from duly.runtime.http_workers import (
     FencedJob,
+    FinishReport,
     HttpWorkers,
+    RegisteredWorker,
     Registration,
+    Renewal,
     ReportedLine,
     ReportedOutcome,
+    WorkerOrder,
     failed,
     succeeded,
 )
@@ -34,55 +37,12 @@ Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 Fence: TypeAlias = Annotated[
     int, Meta(ge=0, le=2**63 - 1, description="The fencing token that came with the job.")
 ]
-Told: TypeAlias = Annotated[
-    Order,
-    Meta(
-        description="run; drain: claim nothing more; stop: end when the running jobs have ended; "
-        "kill: give the running jobs back, and end."
-    ),
-]
-
-
-class Register(Body, frozen=True):
-    """The name of an HTTP worker, its tasks, queues and slots."""
-
-    name: Annotated[str, Meta(min_length=1, description="For people; need not be unique.")]
-    tasks: Annotated[tuple[str, ...], Meta(min_length=1, description="The tasks that it knows.")]
-    queues: tuple[str, ...] = ("default",)
-    slots: Annotated[int, Meta(description="How many jobs it runs at once, at most.")] = 1
-    lease: Annotated[
-        str,
-        Meta(description="Lease: without heartbeats for this long, its jobs go to other workers."),
-    ] = "60s"
-    resources: Annotated[dict[str, int], Meta(description="Resources for tasks with needs.")] = (
-        msgspec.field(default_factory=dict)
-    )
-
-    def wanted(self) -> Registration:
-        return Registration(**msgspec.structs.asdict(self))
-
-
-class Registered(Said, frozen=True):
-    worker: Annotated[int, Meta(description="Must be sent with every request of the worker.")]
-    lease_until: datetime
 
 
 class WorkerNumber(Body, frozen=True):
     """The number that the worker got when it registered."""
 
     worker: Number
-
-
-class Renewed(Said, frozen=True):
-    """The order to a worker: go on, finish its jobs, or stop."""
-
-    lease_until: datetime
-    order: Told
-    slots: Annotated[int, Meta(description="How many jobs it may run at once.")]
-    jobs: Annotated[
-        list[int], Meta(description="The jobs that it holds, according to the database.")
-    ]
-    cancel: Annotated[dict[str, str], Meta(description="Jobs to be stopped, and why.")]
 
 
 class Claim(WorkerNumber, frozen=True):
@@ -125,7 +85,7 @@ class ClaimedWork(Said, frozen=True):
 class Given(Said, frozen=True):
     """The claimed jobs, and the order to the worker."""
 
-    order: Told
+    order: WorkerOrder
     jobs: list[ClaimedWork]
 
 
@@ -181,7 +141,14 @@ class Finish(WorkerNumber, frozen=True):
     def endings(self) -> list[ReportedOutcome]:
         return [
             *(ReportedOutcome(one.id, one.fence, succeeded(one.result)) for one in self.done),
-            *(ReportedOutcome(one.id, one.fence, _failed(one)) for one in self.failed),
+            *(
+                ReportedOutcome(
+                    one.id,
+                    one.fence,
+                    failed(one.error, traceback=one.traceback, retry=one.retry),
+                )
+                for one in self.failed
+            ),
             *(ReportedOutcome(one.id, one.fence, Stopped(one.reason)) for one in self.cancelled),
             *(
                 ReportedOutcome(
@@ -192,30 +159,12 @@ class Finish(WorkerNumber, frozen=True):
         ]
 
 
-class RefusedJob(Said, frozen=True):
-    id: int
-    why: str
-
-
-class FinishAnswer(Said, frozen=True):
-    """The outcomes that were stored, and the jobs that the worker does not hold any more."""
-
-    kept: list[int]
-    refused: list[RefusedJob]
-
-
-class LineSaid(Body, frozen=True):
-    text: str
-    level: str = "info"
-    at: Annotated[Moment | None, Meta(description="null: now.")] = None
-
-
 class Log(WorkerNumber, frozen=True):
     """Lines of the log of a job."""
 
     id: JobId
     fence: Fence
-    lines: tuple[LineSaid, ...]
+    lines: tuple[ReportedLine, ...]
 
 
 class ProgressReport(WorkerNumber, frozen=True):
@@ -225,10 +174,6 @@ class ProgressReport(WorkerNumber, frozen=True):
     fence: Fence
     percent: float
     message: str = ""
-
-
-def _failed(one: FailedJob) -> Outcome:
-    return failed(one.error, traceback=one.traceback, retry=one.retry)
 
 
 B = TypeVar("B")
@@ -254,16 +199,15 @@ def _endpoint(name: str) -> Callable[[Handler[B, A]], Handler[B, A]]:
 
 
 @_endpoint("register")
-async def register(workers: HttpWorkers, app: UserApp, body: Register) -> Registered:
+async def register(workers: HttpWorkers, app: UserApp, body: Registration) -> RegisteredWorker:
     """Register a worker, and begin its lease."""
-    return Registered.of(await workers.register(body.wanted(), holder=app.holder))
+    return await workers.register(body, holder=app.holder)
 
 
 @_endpoint("renew")
-async def renew(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> Renewed:
+async def renew(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> Renewal:
     """Renew the lease, and get the order to the worker."""
-    heard = await workers.renew(body.worker, holder=app.holder)
-    return Renewed.of(heard, cancel={str(number): why for number, why in heard.cancel.items()})
+    return await workers.renew(body.worker, holder=app.holder)
 
 
 @_endpoint("claim")
@@ -281,19 +225,16 @@ async def held(workers: HttpWorkers, app: UserApp, body: WorkerNumber) -> HeldJo
 
 
 @_endpoint("finish")
-async def finished(workers: HttpWorkers, app: UserApp, body: Finish) -> FinishAnswer:
+async def finished(workers: HttpWorkers, app: UserApp, body: Finish) -> FinishReport:
     """Report the outcomes of jobs."""
     # The audit log names the user who reports the outcomes.
-    report = await app.ask(workers.finish, body.worker, body.endings(), holder=app.holder)
-    refused = [RefusedJob.of(one) for one in report.refused]
-    return FinishAnswer(kept=sorted(report.kept), refused=refused)
+    return await app.ask(workers.finish, body.worker, body.endings(), holder=app.holder)
 
 
 @_endpoint("log")
 async def log(workers: HttpWorkers, app: UserApp, body: Log) -> None:
     """Write lines into the log of a job."""
-    lines = [ReportedLine(line.text, line.level, line.at) for line in body.lines]
-    await workers.log(FencedJob(body.worker, body.id, body.fence), lines, holder=app.holder)
+    await workers.log(FencedJob(body.worker, body.id, body.fence), body.lines, holder=app.holder)
 
 
 @_endpoint("progress")

@@ -4,8 +4,7 @@ from typing import Final
 
 from duly.web.pages.capacity import CAPACITY
 from duly.web.pages.events import EVENTS
-from duly.web.pages.job import JOB, LOG_FILE
-from duly.web.pages.jobs import BULK, JOBS, SEARCH
+from duly.web.pages.jobs import BULK, JOB, JOBS, LOG_FILE, SEARCH
 from duly.web.pages.schedule_forms import EDITING, SHEETS
 from duly.web.pages.schedules import POLICIES, SCHEDULE, SCHEDULES
 from duly.web.pages.system import MAKE_TOKEN, SYSTEM

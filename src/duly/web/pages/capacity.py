@@ -157,19 +157,16 @@ def _named(request: WebRequest) -> str:
 
 CAPACITY: Final = (
     PageRoute(path="/capacity", template="capacity.html", view=show_capacity),
-    PageRoute(
-        path="/capacity/pause", template="capacity_pause.html", view=show_queue, role="operator"
-    ),
-    PageRoute(
-        path="/capacity/queue", template="capacity_queue.html", view=show_queue, role="operator"
-    ),
-    PageRoute(
-        path="/capacity/limit", template="capacity_limit.html", view=show_limit, role="operator"
-    ),
-    PageRoute(
-        path="/capacity/scale", template="capacity_scale.html", view=show_worker, role="operator"
-    ),
-    PageRoute(
-        path="/capacity/stop", template="capacity_stop.html", view=show_worker, role="operator"
+    *(
+        PageRoute(
+            path=f"/capacity/{act}", template=f"capacity_{act}.html", view=view, role="operator"
+        )
+        for act, view in {
+            "pause": show_queue,
+            "queue": show_queue,
+            "limit": show_limit,
+            "scale": show_worker,
+            "stop": show_worker,
+        }.items()
     ),
 )

@@ -6,6 +6,7 @@ from typing import Final
 
 from duly.clock import now
 from duly.errors import InvalidValue
+from duly.policy.redaction import shortened
 from duly.rules.event_rule import BELOW, EVERYTHING
 from duly.views import Listed
 from duly.views.event import NO_REACTION, EventView, event_detail, event_list, events_of
@@ -68,8 +69,7 @@ async def emit(_: WebServices, request: WebRequest) -> Values:
 
 
 def _brief(event: EventView) -> str:
-    text = shown(json.dumps(event.payload, ensure_ascii=False))
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return shortened(shown(json.dumps(event.payload, ensure_ascii=False)), LONGEST)
 
 
 def _lately(row: ScheduleRow) -> str:

@@ -1,20 +1,41 @@
-"""The jobs page: a filtered list, failures grouped by error, and bulk actions."""
+"""The pages of jobs: a filtered list with failures by error and bulk actions; and one job.
 
-from collections.abc import Iterable
+The page of one job says why it is in its state, and shows its flow, attempts, log and result.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any, Final, get_args
 
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from duly.errors import DulyError, InvalidValue, NotFound
-from duly.model.filter_language import quoted
-from duly.model.job_filter import HIGHEST_NUMBER, WORDS, Filter, parse_filter
+from duly.model.job_filter import HIGHEST_NUMBER, WORDS, Filter, parse_filter, quoted
 from duly.model.schedule_filter import ScheduleFilter
 from duly.model.states import ENDED, State
-from duly.views.job import Action, failure_groups, job_list, known_names, matching
-from duly.views.schedules import meant
+from duly.policy.redaction import hidden_call
+from duly.policy.why import about
+from duly.views import read_json
+from duly.views.flow import Awaits, FlowView, StepView
+from duly.views.job import (
+    Action,
+    JobDetail,
+    LogLineView,
+    failure_groups,
+    job_detail,
+    job_list,
+    job_log,
+    known_names,
+    matching,
+    whole_log,
+)
+from duly.views.schedules import matching_schedules
 from duly.views.tenancy import own_job
 from duly.web.request import WebRequest
 from duly.web.routes import LIVE, PageRoute, Values, WebRoute, WebServices
+from duly.web.svg.gantt import AttemptBar, Kind, draw_attempts
+from duly.web.svg.graph import draw_flow
+from duly.web.task_text import as_json, bare
 
 LIMIT: Final = 50
 MOST_CHOSEN: Final = 1_000
@@ -98,7 +119,7 @@ async def _named(request: WebRequest, wanted: Filter) -> list[str]:
     if not wanted.texts or wanted != Filter(texts=wanted.texts) or request.user.tenant is not None:
         return []
     texts = ScheduleFilter(texts=wanted.texts)
-    found = await request.app.ask(meant, texts, after="", limit=MOST_SCHEDULES)
+    found = await request.app.ask(matching_schedules, texts, after="", limit=MOST_SCHEDULES)
     return [schedule.plan.name for schedule in found]
 
 
@@ -132,16 +153,16 @@ async def _completions(request: WebRequest) -> list[str]:
     ]
 
 
-def _action(said: str) -> Action:
+def _action(name: str) -> Action:
     actions: tuple[Action, ...] = get_args(Action)
     for action in actions:
-        if said == action:
+        if name == action:
             return action
-    raise InvalidValue(f"do={said}: choose one of {', '.join(actions)}")
+    raise InvalidValue(f"do={name}: choose one of {', '.join(actions)}")
 
 
-def _numbers(said: str) -> list[int]:
-    numbers = [int(one) for one in said.split(",") if one.isascii() and one.isdigit()]
+def _numbers(text: str) -> list[int]:
+    numbers = [int(one) for one in text.split(",") if one.isascii() and one.isdigit()]
     return list(dict.fromkeys(numbers))[:MOST_CHOSEN]
 
 
@@ -149,4 +170,157 @@ SEARCH = WebRoute(method="GET", path="/search", role="viewer", handler=search, t
 JOBS = PageRoute(path="/jobs", template="jobs.html", view=jobs, tenants=True)
 BULK = PageRoute(
     path="/jobs/bulk", template="job_bulk.html", view=bulk, role="operator", tenants=True
+)
+
+
+MOST_STEPS: Final = 500
+
+
+async def job(_: WebServices, request: WebRequest) -> Values:
+    """Return the values of a job's page; ``job`` is None if it was deleted under a live page."""
+    number = number_of(request)
+    try:
+        seen = await request.app.ask(
+            job_detail, number, tenant=request.user.tenant, zone_of=request.zone_of
+        )
+    except NotFound:
+        if LIVE not in request.query:
+            raise
+        return {"job": None, "number": number}
+    life = list(stretches(seen))
+    return {
+        "job": seen,
+        "number": number,
+        "zone": seen.zone,
+        "drawing": draw_attempts(life, _attempts_in_words(seen)),
+        "span": (life[0].start, life[-1].end) if life else None,
+        # Without the command that shows this job.
+        "commands": [one for one in seen.why.commands if one.what != "see it"],
+        "args": as_json(seen.args),
+        "result": None if seen.result is None else as_json(seen.result),
+        **_flow_values(seen.flow, request),
+    }
+
+
+async def run_again(_: WebServices, request: WebRequest) -> Values:
+    """Return the values of the form with the arguments; unchanged hidden values are kept."""
+    found = await request.app.ask(own_job, number_of(request), request.user.tenant)
+    args = read_json(found.args)
+    shown = hidden_call(found.task, args)
+    return {"job": found, "args": as_json(shown), "hides": shown != args}
+
+
+async def answer(_: WebServices, request: WebRequest) -> Values:
+    """Return the values of the form for the payload of the event that a step waits for."""
+    found = await request.app.ask(own_job, number_of(request), request.user.tenant)
+    awaits = Awaits.of(found)
+    return {"job": found, "awaits": awaits, "name": awaits.event if awaits else found.task}
+
+
+async def log(_: WebServices, request: WebRequest) -> Values:
+    """Return the log lines after the number ``after``, and whether more may follow."""
+    text = request.query.get("after", "0")
+    after = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    return {
+        "log": await request.app.ask(
+            job_log, number_of(request), tenant=request.user.tenant, after=after
+        )
+    }
+
+
+async def download(_: WebServices, request: WebRequest, __: bytes) -> Response:
+    """Return the whole log as a plain text file."""
+    number = number_of(request)
+    lines = await request.app.ask(whole_log, number, tenant=request.user.tenant)
+    headers = {"content-disposition": f'attachment; filename="job-{number}.log"'}
+    return PlainTextResponse(log_text(lines), headers=headers)
+
+
+def number_of(request: WebRequest) -> int:
+    return int(request.name("id"))
+
+
+def log_text(lines: Sequence[LogLineView]) -> str:
+    return "".join(
+        f"{line.at.isoformat(timespec='milliseconds')} {bare(line.level):<7} {bare(line.text)}\n"
+        for line in lines
+    )
+
+
+def stretches(seen: JobDetail) -> Iterator[AttemptBar]:
+    """Yield a job's waits and attempts, from when it could run to its end, now or next attempt."""
+    ran = seen.executions
+    at = max(seen.created_at, seen.due_at)
+    if ran:
+        at = min(at, ran[0].started_at)
+    for one in ran:
+        started = one.started_at
+        if started > at:
+            kind: Kind = "pause" if one.number > 1 else "waiting"
+            yield AttemptBar(
+                kind=kind, start=at, end=started, title=f"waited {about(started - at)}"
+            )
+        at = started + one.length
+        title = f"attempt {one.number}: {one.outcome} after {about(one.length)}"
+        yield AttemptBar(kind=_kind(one.state), start=started, end=at, title=title)
+    end = seen.ended_at or max(seen.ready_at, seen.created_at) + (seen.length or timedelta())
+    if end > at and seen.state is not State.RUNNING:
+        kind = "pause" if ran and seen.ended_at is None else "waiting"
+        word = "waits" if seen.ended_at is None else "waited"
+        yield AttemptBar(kind=kind, start=at, end=end, title=f"{word} {about(end - at)}")
+
+
+def _kind(state: str) -> Kind:
+    return "running" if state == "running" else "succeeded" if state == "succeeded" else "failed"
+
+
+def _attempts_in_words(seen: JobDetail) -> str:
+    each = (f"attempt {one.number} {one.outcome}" for one in seen.executions)
+    return ", ".join(each) or "not begun yet"
+
+
+def _flow_values(flow: FlowView | None, request: WebRequest) -> dict[str, Any]:
+    if flow is None:
+        return {}
+    link = _links(flow, request)
+    return {"graph": draw_flow(flow, link), "steps": flow.items[:MOST_STEPS], "step_link": link}
+
+
+def _links(flow: FlowView, request: WebRequest) -> Callable[[StepView], str | None]:
+    """Return a function for the URL of a step: its job, or the list of its jobs if it is a map."""
+
+    def link(step: StepView) -> str | None:
+        if step.job_id is None:
+            return None
+        if not step.is_map:
+            return request.at(f"/jobs/{step.job_id}")
+        return request.at("/jobs", filter=f"flow:{flow.id} task:{quoted(step.task)}")
+
+    return link
+
+
+JOB: Final = (
+    PageRoute(path="/jobs/{id:number}", template="job.html", view=job, tenants=True),
+    PageRoute(
+        path="/jobs/{id:number}/run-again",
+        template="job_run_again.html",
+        view=run_again,
+        role="operator",
+        tenants=True,
+    ),
+    PageRoute(
+        path="/jobs/{id:number}/answer",
+        template="job_answer.html",
+        view=answer,
+        role="operator",
+        tenants=True,
+    ),
+    PageRoute(path="/jobs/{id:number}/log", template="job_log.html", view=log, tenants=True),
+)
+LOG_FILE: Final = WebRoute(
+    method="GET",
+    path="/jobs/{id:number}/log.txt",
+    role="viewer",
+    handler=download,
+    tenants=True,
 )

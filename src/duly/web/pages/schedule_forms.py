@@ -5,12 +5,19 @@ import json
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from duly.app.drafting import ScheduleDraft, edited_draft, new_draft, texts_of
+from duly.app.schedule_drafts import (
+    BUILT_IN,
+    FIELDS,
+    ScheduleDraft,
+    edited_draft,
+    new_draft,
+    texts_of,
+)
 from duly.clock import now
 from duly.errors import DulyError, InvalidValue
 from duly.model.fire import Backfill
-from duly.model.policies import Policies
 from duly.model.schedule import Plan
+from duly.model.schedule_fields import DST
 from duly.policy.reaction import is_field
 from duly.policy.redaction import hidden_json
 from duly.rules import at, local_time, zone_names
@@ -143,6 +150,7 @@ SHEETS: Final = tuple(
         template=f"schedule_{path.replace('/', '_')}.html",
         view=view,
         role="operator",
+        tenants=True,
     )
     for path, view in {
         "run": run,
@@ -153,21 +161,6 @@ SHEETS: Final = tuple(
         "replay": replay,
     }.items()
 )
-
-
-BUILT_IN: Final = ("duly.shell", "duly.command", "duly.http")
-DST: Final = ("cron", "systemd", "elapsed", "quartz")
-CHOICES: Final = {
-    "overlap": {
-        "skip": "skip it",
-        "queue_one": "let the newest wait",
-        "queue_all": "let all of them wait",
-        "replace": "stop the run before",
-        "allow": "run beside it",
-    },
-    "missed": {"latest": "run once", "all": "run for each", "skip": "leave them out"},
-    "late": {"skip": "skip it", "run": "run it anyway", "hurry": "run it before others"},
-}
 
 
 async def edit(_: WebServices, request: WebRequest) -> Values:
@@ -190,21 +183,12 @@ async def edit_preview(_: WebServices, request: WebRequest) -> Values:
 async def new(services: WebServices, request: WebRequest) -> Values:
     """Return the values of the form for a new schedule, filled with the defaults."""
     known = [one.name for one in request.app.registry]
-    policies = Policies()
     return {
         "schedule": None,
         "reacts": False,
         "tasks": [*known, *(name for name in BUILT_IN if name not in known)],
-        "texts": {
-            "zone": services.backend.zone or "",
-            "overlap": policies.overlap,
-            "missed": policies.missed.policy,
-            "at_most": str(policies.missed.at_most),
-            "late": policies.late,
-            "dst": policies.dst,
-            "queue": "default",
-            "priority": "0",
-        },
+        "texts": {name: one.default_text for name, one in FIELDS.items()}
+        | {"rule": "", "zone": services.backend.zone or ""},
         **_choices(),
     }
 
@@ -241,27 +225,27 @@ def _on_clock(moment: datetime, zone: str) -> str:
 
 
 def _choices() -> dict[str, Any]:
-    return {"choices": CHOICES, "dst": DST, "zones": sorted(zone_names())}
+    return {
+        "fields": FIELDS,
+        "policies": [one for one in FIELDS.values() if one.path],
+        "job_options": [one for one in FIELDS.values() if one.of_jobs],
+        "dst": DST,
+        "zones": sorted(zone_names()),
+    }
 
 
-EDITING: Final = (
-    PageRoute(path="/schedules/new", template="schedule_edit.html", view=new, role="operator"),
+EDITING: Final = tuple(
     PageRoute(
-        path="/schedules/new/preview",
-        template="schedule_preview.html",
-        view=new_preview,
+        path=f"/schedules/{path}",
+        template=f"schedule_{template}.html",
+        view=view,
         role="operator",
-    ),
-    PageRoute(
-        path="/schedules/{name:path}/edit/preview",
-        template="schedule_preview.html",
-        view=edit_preview,
-        role="operator",
-    ),
-    PageRoute(
-        path="/schedules/{name:path}/edit",
-        template="schedule_edit.html",
-        view=edit,
-        role="operator",
-    ),
+        tenants=True,
+    )
+    for path, template, view in (
+        ("new", "edit", new),
+        ("new/preview", "preview", new_preview),
+        ("{name:path}/edit/preview", "preview", edit_preview),
+        ("{name:path}/edit", "edit", edit),
+    )
 )

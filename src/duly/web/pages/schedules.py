@@ -23,9 +23,7 @@ from duly.views.schedule_detail import (
 from duly.views.schedules import ScheduleRow, ScheduleRows, outcome_word, own_zone, schedule_rows
 from duly.web.request import WebRequest, moment_of
 from duly.web.routes import LIVE, PageRoute, Values, WebServices
-from duly.web.svg.heat_map import heat_map
-from duly.web.svg.policy_timeline import policy_timeline
-from duly.web.svg.sparkline import Mark, durations, outcomes
+from duly.web.svg.schedule_charts import Mark, durations, heat_map, outcomes, policy_timeline
 
 
 async def schedules(_: WebServices, request: WebRequest) -> Values:
@@ -33,7 +31,7 @@ async def schedules(_: WebServices, request: WebRequest) -> Values:
     words, after = request.query.get("filter", ""), request.query.get("after", "")
     refused = ""
     try:
-        found = await request.app.ask(schedule_rows, words, after=after)
+        found = await request.app.ask(schedule_rows, words, tenant=request.user.tenant, after=after)
     except InvalidValue as error:
         found, refused = ScheduleRows(rows=(), after=None), str(error)
     return {
@@ -43,7 +41,7 @@ async def schedules(_: WebServices, request: WebRequest) -> Values:
         "filter": words,
         "refused": refused,
         "zone": request.zone_of(),
-        "removed": await request.app.ask(removed_schedules),
+        "removed": [] if request.user.tenant else await request.app.ask(removed_schedules),
         "sparkline": lambda row: sparkline(row, request),
         "outcome": outcome_word,
     }
@@ -69,7 +67,7 @@ def _by_next(row: ScheduleRow) -> tuple[bool, float, str]:
     return moment is None, moment.timestamp() if moment else 0.0, row.schedule.name
 
 
-SCHEDULES = PageRoute(path="/schedules", template="schedules.html", view=schedules)
+SCHEDULES = PageRoute(path="/schedules", template="schedules.html", view=schedules, tenants=True)
 
 
 # What happens to an edit, by the owner of the schedule.
@@ -185,7 +183,12 @@ def _took(fires: Sequence[Fire]) -> Values | None:
 
 _ENOUGH: Final = 3
 
-SCHEDULE = PageRoute(path="/schedules/{name:path}", template="schedule.html", view=schedule)
+SCHEDULE = PageRoute(
+    path="/schedules/{name:path}", template="schedule.html", view=schedule, tenants=True
+)
 POLICIES = PageRoute(
-    path="/schedules/{name:path}/policies", template="schedule_policies.html", view=policies
+    path="/schedules/{name:path}/policies",
+    template="schedule_policies.html",
+    view=policies,
+    tenants=True,
 )

@@ -16,6 +16,7 @@ from typing import Final
 
 from markupsafe import Markup
 
+from duly.policy.redaction import shortened
 from duly.policy.why import about
 from duly.views.flow import AWAITING, FlowView, StepView
 from duly.web.svg.drawing import framed, number, rectangle, text, titled
@@ -279,7 +280,7 @@ def _words(step: StepView, x: float, y: float) -> Iterator[Markup]:
     """Yield the text of a step: name and progress; below them, state and duration."""
     right = x + WIDE - INSET - (2 * STACK if step.is_map else 0)
     room = LONGEST_NAME - (len(step.progress) + 1 if step.progress else 0)
-    yield text(x + INSET, y + 21, _short(shown(step.name), room), kind="name")
+    yield text(x + INSET, y + 21, shortened(shown(step.name), room), kind="name")
     if step.progress:
         yield text(right, y + 21, step.progress, kind="far", anchor="end")
     yield Markup(
@@ -295,10 +296,6 @@ def _told(step: StepView) -> str:
     far = f", {step.progress}" if step.progress else ""
     why = f": {shown(step.reason)}" if step.word in ("failed", "cancelled") else ""
     return f"{shown(step.name)}, {step.word}{far}{took}{why}".rstrip(": ")
-
-
-def _short(name: str, longest: int) -> str:
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def _left(place: NodePlace) -> int:

@@ -18,22 +18,31 @@ from duly.policy.firing import decide
 from duly.policy.retry import Retry
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.rules import zone_data_version
-from duly.store import claims, finish_and_claim, jobs, ledger, schedules, upkeep, work
-from duly.store.database import Dialect, Operation
+from duly.store import (
+    claims,
+    enqueueing,
+    finish_and_claim,
+    jobs,
+    ledger,
+    maintenance,
+    schedule_changes,
+    work,
+)
+from duly.store.database import Dialect, Operation, alone
+from duly.store.enqueueing import NumberedCall
 from duly.store.ids import Ids
-from duly.store.jobs import NumberedCall
-from duly.store.settling import settle
+from duly.store.job_endings import settle
+from duly.store.ledger import FiringResult
+from duly.store.maintenance import TakenBack
 from duly.store.values import (
     CLOCK,
     NORMAL,
-    FiringResult,
+    ClaimRequest,
+    FinishedAndClaimed,
     JobDone,
     LostJob,
     Settled,
     Settlement,
-    TakenBack,
-    Turn,
-    Wish,
 )
 from tests.factories import profile
 from tests.interleaving.interleave import Explored, Order, Sessions, explore
@@ -70,24 +79,24 @@ def fire(block: int) -> Operation[FiringResult]:
 
 
 def enqueue(*wanted: tuple[int, JobRequest], again: bool = False) -> Operation[list[int]]:
-    return jobs.enqueue([NumberedCall(call, number) for number, call in wanted], again=again)
+    return enqueueing.enqueue([NumberedCall(call, number) for number, call in wanted], again=again)
 
 
-def wish(worker: int = WORKER, limit: int = 1, shelf: int = NORMAL) -> Wish:
-    return Wish(worker=worker, queue="default", tasks=["work"], limit=limit, shelf=shelf)
+def claim_request(worker: int = WORKER, limit: int = 1, shelf: int = NORMAL) -> ClaimRequest:
+    return ClaimRequest(worker=worker, queue="default", tasks=["work"], limit=limit, shelf=shelf)
 
 
 def claim(worker: int = WORKER, limit: int = 1, shelf: int = NORMAL) -> Operation[list[Claimed]]:
     """In passing, as from a queue that has no limits."""
-    return claims.claim(wish(worker, limit, shelf))
+    return claims.claim(claim_request(worker, limit, shelf))
 
 
-def turn(*held: Claimed, worker: int = WORKER, limit: int = 1) -> Operation[Turn]:
+def turn(*held: Claimed, worker: int = WORKER, limit: int = 1) -> Operation[FinishedAndClaimed]:
     """Finish what was claimed, and claim, in one statement."""
     done = [JobDone(job.id, job.fence) for job in held]
-    [(finished, taken)] = yield finish_and_claim.ask(done, wish(worker, limit))
+    [(finished, taken)] = yield finish_and_claim.ask(done, claim_request(worker, limit))
     jobs = [Claimed(*row) for row in json.loads(taken or "[]")]
-    return Turn(jobs=jobs, kept=json.loads(finished or "[]"))
+    return FinishedAndClaimed(jobs=jobs, kept=json.loads(finished or "[]"))
 
 
 def finish(*held: Claimed, outcome: Outcome | None = None, block: int = 70) -> Operation[Settled]:
@@ -122,7 +131,7 @@ RETURNED = Returned()
 
 
 def take_back() -> Operation[TakenBack]:
-    return upkeep.take_back(_judge_lost, after=0, margin=SECOND, limit=10, ids=numbers(72))
+    return maintenance.take_back(_judge_lost, after=0, margin=SECOND, limit=10, ids=numbers(72))
 
 
 def _judge_lost(job: LostJob, now: datetime) -> Verdict:
@@ -142,10 +151,10 @@ class Scene:
     async def add(self, *plans: Plan) -> StoredSchedule:
         stage = self.stage
         ids = list(range(1, len(plans) + 1))
-        return (await stage.run(lambda: schedules.add(plans, ids)))[0]
+        return (await stage.run(lambda: schedule_changes.add(plans, ids)))[0]
 
     async def worker(self, number: int = WORKER, lease: timedelta = LONG) -> None:
-        await self.stage.run(lambda: work.register(number, profile("w"), lease=lease))
+        await self.stage.run(lambda: alone(work.register_as(number, profile("w"), lease=lease)))
 
     async def fire(self, block: int = 90) -> FiringResult:
         return await self.stage.run(lambda: fire(block))

@@ -7,7 +7,7 @@ from duly.model.claimed import Claimed
 from duly.model.event import Emitted
 from duly.model.flow import Awaited, FlowPlan, StepPlan
 from duly.model.outcome import Opened
-from duly.store import events, upkeep
+from duly.store import events, maintenance
 from duly.store.database import alone
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order, Program, once
@@ -106,14 +106,14 @@ async def an_event_and_a_step_that_begins_to_wait(scene: Scene) -> Explored:
 
     def ends_and_answers() -> Program:
         yield lambda: finish(first, block=82)
-        return (yield lambda: upkeep.answer(10, ids=numbers(86)))
+        return (yield lambda: maintenance.answer(10, ids=numbers(86)))
 
     def somebody_says_it() -> Program:
         yield lambda: alone(events.emit([Emitted(name="order.paid")], [9_001]))
         return (yield lambda: events.react(events.Look(limit=10), ids=numbers(84)))
 
     async def it_is_answered(_: Order) -> Broken:
-        await scene.stage.run(lambda: upkeep.answer(10, ids=numbers(85)))
+        await scene.stage.run(lambda: maintenance.answer(10, ids=numbers(85)))
         states = await scene.states()
         return expect(states[FLOW] == "succeeded", f"the flow is {states[FLOW]}: {states}")
 

@@ -9,9 +9,10 @@ from duly.model.job import IfExists, JobRequest
 from duly.model.outcome import Outcome
 from duly.model.policies import Late
 from duly.model.states import State
-from duly.store import upkeep
-from duly.store.jobs import EndedAlready
-from duly.store.values import SUSPECT, Settled, TakenBack, Turn
+from duly.store import maintenance
+from duly.store.enqueueing import EndedAlready
+from duly.store.maintenance import TakenBack
+from duly.store.values import SUSPECT, FinishedAndClaimed, Settled
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (
@@ -286,13 +287,13 @@ def runs() -> Program:
 
 
 def dispatch() -> Program:
-    queues = yield lambda: upkeep.ready(10)
-    yield lambda: upkeep.overdue(10, ids=numbers(73))
+    queues = yield lambda: maintenance.ready(10)
+    yield lambda: maintenance.overdue(10, ids=numbers(73))
     return queues
 
 
 def jobs_in(result: object) -> list[Claimed]:
-    result = list(result.jobs) if isinstance(result, Turn) else result
+    result = list(result.jobs) if isinstance(result, FinishedAndClaimed) else result
     return [job for job in result if isinstance(job, Claimed)] if isinstance(result, list) else []
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from duly.instants import to_us
-from duly.store import limits, upkeep
+from duly.store import limits, maintenance
 from tests.factories import plan
 from tests.interleaving.interleave import Explored, Order, once
 from tests.store.postgres.interleavings.actors import (
@@ -42,7 +42,7 @@ async def a_claim_and_a_pruner(scene: Scene) -> Explored:
     return await play(
         scene,
         is_one_of(scene, {FIRST: "succeeded", SECOND: "running"}),
-        pruner=once(lambda: upkeep.prune("prune_lanes", before, 10)),
+        pruner=once(lambda: maintenance.prune("prune_limits", before, 10)),
         worker=once(careful),
     )
 
@@ -87,7 +87,7 @@ async def an_opening_and_a_claim(scene: Scene) -> Explored:
     scene.wait(60)
     return await play(
         scene,
-        dispatcher=once(lambda: limits.open_lanes(10)),
+        dispatcher=once(lambda: limits.open_limits(10)),
         worker=once(lambda: careful(SUCCESSOR, limit=5)),
     )
 
@@ -100,7 +100,7 @@ async def an_opening_and_an_end(scene: Scene) -> Explored:
     await scene.stage.look("update duly.lane set opens_at = 0 returning name")
     return await play(
         scene,
-        dispatcher=once(lambda: limits.open_lanes(10)),
+        dispatcher=once(lambda: limits.open_limits(10)),
         worker=once(lambda: finish(job)),
     )
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from duly.model.claimed import Claimed
 from duly.model.job import JobRequest
-from duly.model.limit import Lane, Rate, lanes_as_json
+from duly.model.limit import NamedLimit, Rate, limits_as_json
 from duly.store import claims, limits
 from duly.store.database import Ask, Operation, Row, alone
-from duly.store.values import CAREFUL, NO_FLOOR, NORMAL, Wish
+from duly.store.values import CAREFUL, NO_FLOOR, NORMAL, ClaimRequest
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order
 from tests.store.postgres.interleavings.actors import (
@@ -66,20 +66,20 @@ select format('%s run in queue %s, which lets %s', count(*), queue.name, queue.c
 """
 
 
-def lane(name: str = "crm", concurrency: int | None = 1, rate: str | None = None) -> Lane:
+def lane(name: str = "crm", concurrency: int | None = 1, rate: str | None = None) -> NamedLimit:
     parsed = Rate.parse(rate) if rate else None
-    return Lane(name=name, template=name, concurrency=concurrency, rate=parsed)
+    return NamedLimit(name=name, template=name, concurrency=concurrency, rate=parsed)
 
 
-def limited(*lanes: Lane, **changes: Any) -> JobRequest:
+def limited(*lanes: NamedLimit, **changes: Any) -> JobRequest:
     return call(limits=lanes or (lane(),), **changes)
 
 
 def careful(
     worker: int = WORKER, limit: int = 1, queue: str = "default", shelf: int = CAREFUL
 ) -> Operation[list[Claimed]]:
-    wish = Wish(worker=worker, queue=queue, tasks=["work"], limit=limit, shelf=shelf)
-    return (yield from claims.take(wish)).jobs
+    request = ClaimRequest(worker=worker, queue=queue, tasks=["work"], limit=limit, shelf=shelf)
+    return (yield from claims.take(request)).jobs
 
 
 async def ready(scene: Scene, *wanted: JobRequest) -> None:
@@ -119,12 +119,12 @@ def is_one_of(scene: Scene, *wanted: dict[int, str]) -> Callable[[Order], Awaita
 def a_turn_of(worker: int, limit: int = 2) -> Operation[list[Row]]:
     """A claim in passing, as one statement that is a transaction by itself."""
     nothing: dict[str, list[int]] = {"ids": [], "fences": [], "results": [], "keeps": []}
-    wish = {"worker": worker, "queue": "default", "tasks": ["work"], "shelf": NORMAL}
-    return alone(Ask("turn", {**nothing, **wish, "floor": NO_FLOOR, "limit": limit}))  # type: ignore[dict-item]
+    request = {"worker": worker, "queue": "default", "tasks": ["work"], "shelf": NORMAL}
+    return alone(Ask("finish_and_claim", {**nothing, **request, "floor": NO_FLOOR, "limit": limit}))  # type: ignore[dict-item]
 
 
 def a_look(concurrency: int = 1) -> Operation[None]:
     """What a claim that took nothing leaves behind: the limit is known."""
-    found = [(FIRST, 0, lanes_as_json((lane(concurrency=concurrency),)), None, "")]
-    wish = Wish(worker=WORKER, queue="default", tasks=["work"], limit=1, shelf=CAREFUL)
-    yield from limits.admit(found, wish, 0)
+    found = [(FIRST, 0, limits_as_json((lane(concurrency=concurrency),)), None, "")]
+    request = ClaimRequest(worker=WORKER, queue="default", tasks=["work"], limit=1, shelf=CAREFUL)
+    yield from limits.admit(found, request, 0)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from duly.model.queue import Queue
+from duly.model.limit import Queue
 from duly.store import work
 from duly.store.values import NORMAL
 from tests.factories import call

@@ -5,10 +5,11 @@ from datetime import timedelta
 from typing import TypeAlias
 
 from duly.instants import to_us
+from duly.model.terms import NO_TERMS, Terms
 from duly.policy.firing import decide
-from duly.store import replaying, retrying, rows, upkeep, work
-from duly.store.database import Ask, Operation, Row, Value
-from duly.store.schedule_change import Editor
+from duly.store import maintenance, replaying, retrying, rows, work
+from duly.store.database import Ask, Operation, Row, Value, alone
+from duly.store.transactions import Editor
 from tests.factories import call, plan
 from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.interleaving.stage import START
@@ -41,12 +42,12 @@ async def put(scene: Scene, insert: str) -> None:
 
 
 def pruner(statement: str, before: int = LATER) -> Callable[[], Program]:
-    return once(lambda: upkeep.prune(statement, before, 10))
+    return once(lambda: maintenance.prune(statement, before, 10))
 
 
-async def failed(scene: Scene, key: str | None = None) -> None:
+async def failed(scene: Scene, key: str | None = None, terms: Terms = NO_TERMS) -> None:
     await scene.worker()
-    await scene.enqueue(JOB, keyed() if key else call())
+    await scene.enqueue(JOB, keyed() if key else call(terms=terms))
     job = await scene.begin()
     await scene.stage.run(lambda: finish(job, outcome=FATAL))
 
@@ -68,7 +69,7 @@ async def keys_and_a_call(scene: Scene) -> Explored:
     await put(scene, "insert into duly.job_key values ('work', 'k', 999)")
     return await scene.play(
         one_row(scene, "job_key", f"job_id = {JOB}"),
-        pruner=once(lambda: upkeep.prune_keys(10)),
+        pruner=once(lambda: maintenance.prune_keys(10)),
         person=once(lambda: enqueue((JOB, keyed()))),
     )
 
@@ -85,7 +86,7 @@ async def keys_and_a_retry(scene: Scene) -> Explored:
 
     return await scene.play(
         it_has_its_key,
-        pruner=once(lambda: upkeep.prune_keys(10)),
+        pruner=once(lambda: maintenance.prune_keys(10)),
         person=once(revive),
     )
 
@@ -122,7 +123,7 @@ async def signals_a_retry_and_a_pruner_that_waits(scene: Scene) -> Explored:
     return await scene.play(
         one_row(scene, "signal", f"job_id = {JOB}"),
         most=200,
-        other=once(lambda: upkeep.prune("old_signals", 2, 1)),
+        other=once(lambda: maintenance.prune("old_signals", 2, 1)),
         pruner=pruner("old_signals", 2),
         person=retries_and_cancels,
     )
@@ -187,16 +188,22 @@ async def events_and_a_replay(scene: Scene) -> Explored:
 
 
 async def failed_jobs_and_a_retry(scene: Scene) -> Explored:
-    await failed(scene)
+    return await _failed_jobs_and_a_retry(scene, "prune_failed", NO_TERMS)
+
+
+async def failed_jobs_of_a_task_and_a_retry(scene: Scene) -> Explored:
+    return await _failed_jobs_and_a_retry(scene, "prune_failed_of_tasks", Terms(keep_failed=HOUR))
+
+
+async def _failed_jobs_and_a_retry(scene: Scene, statement: str, terms: Terms) -> Explored:
+    await failed(scene, terms=terms)
 
     async def it_is_retried_or_gone(order: Order) -> Broken:
         states, revived = await scene.states(), order.results["person"]
         wanted = {JOB: "ready"} if revived == [JOB] else {}
         return expect(states == wanted, f"revived: {revived}, and it is {states}")
 
-    return await scene.play(
-        it_is_retried_or_gone, pruner=pruner("prune_failed"), person=once(revive)
-    )
+    return await scene.play(it_is_retried_or_gone, pruner=pruner(statement), person=once(revive))
 
 
 async def history_and_a_flow_that_goes_on(scene: Scene) -> Explored:
@@ -251,13 +258,13 @@ async def workers_and_a_beat(scene: Scene) -> Explored:
 
     async def who_was_renewed_is_there(order: Order) -> Broken:
         there = await scene.column("select id from duly.worker")
-        beat = order.results["worker"]
-        return expect((there == [WORKER]) == (beat is not None), f"renewed: {beat}, and {there}")
+        renewed = bool(order.results["worker"])
+        return expect((there == [WORKER]) == renewed, f"renewed: {renewed}, and {there}")
 
     return await scene.play(
         who_was_renewed_is_there,
         pruner=pruner("forget_workers", to_us(scene.stage.now - HOUR)),
-        worker=once(lambda: work.renew(WORKER, LONG, running=0)),
+        worker=once(lambda: alone(work.renewal(WORKER, LONG, running=0))),
     )
 
 

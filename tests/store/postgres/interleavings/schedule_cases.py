@@ -8,10 +8,11 @@ from duly.model.job import Owner
 from duly.model.policies import Overlap
 from duly.model.schedule import Pause
 from duly.policy.firing import decide
-from duly.store import declaring, schedules
+from duly.store import reconciling, schedule_changes
 from duly.store.database import Operation
-from duly.store.schedule_change import Editor
-from duly.store.values import CLOCK, Declared, WantedSchedule
+from duly.store.reconciling import Declared, WantedSchedule
+from duly.store.transactions import Editor
+from duly.store.values import CLOCK
 from tests.factories import plan
 from tests.interleaving.interleave import Explored, Order, once
 from tests.store.postgres.interleavings.actors import (
@@ -32,7 +33,7 @@ SLOW = timedelta(seconds=4)
 a_scheduler = once(lambda: fire(1))
 another_scheduler = once(lambda: fire(2))
 a_pause = once(
-    lambda: schedules.pause("report", Pause(since=EPOCH), Editor("me", decide, numbers(3)))
+    lambda: schedule_changes.pause("report", Pause(since=EPOCH), Editor("me", decide, numbers(3)))
 )
 
 
@@ -92,8 +93,8 @@ async def a_scheduler_and_a_claim(scene: Scene) -> Explored:
 def declare(mark: str, block: int) -> Operation[Declared]:
     """A node announces the set of its version, in which the schedule has another rule."""
     wanted = [WantedSchedule(plan(rule=RULES[mark], owner=Owner.CODE))]
-    return declaring.declare(
-        "shop", mark, wanted, whole=True, held=False, decide=decide, ids=numbers(block)
+    return reconciling.declare(
+        "shop", mark, wanted, whole=True, was_in_force=False, decide=decide, ids=numbers(block)
     )
 
 

@@ -12,8 +12,8 @@ from duly.model.job import StoredJob
 from duly.model.policies import Overlap
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import decide
-from duly.store import jobs, schedules, upkeep
-from duly.store.schedule_change import Editor
+from duly.store import jobs, maintenance, schedule_changes
+from duly.store.transactions import Editor
 from duly.store.values import CLOCK
 from tests.factories import plan
 from tests.interleaving.interleave import Order, once
@@ -65,7 +65,7 @@ def edit(change: dict[str, object]) -> object:
     def changed(old: Plan) -> Plan:
         return replace(old, **change)  # type: ignore[arg-type]
 
-    return once(lambda: schedules.edit("report", changed, Editor("me", decide, numbers(3))))
+    return once(lambda: schedule_changes.edit("report", changed, Editor("me", decide, numbers(3))))
 
 
 async def test_an_edit_neither_swallows_nor_invents_a_moment(scene: Scene) -> None:
@@ -108,7 +108,7 @@ async def test_a_pause_holds_once_it_is_given(scene: Scene) -> None:
 @pytest.mark.parametrize("overlap", ["skip", "queue_one"])
 async def test_a_run_by_hand_obeys_the_overlap(scene: Scene, overlap: Overlap) -> None:
     await scheduled(scene, overlap)
-    run = once(lambda: schedules.run("report", 7, Editor("me", decide, numbers(3))))
+    run = once(lambda: schedule_changes.run("report", 7, Editor("me", decide, numbers(3))))
 
     async def is_written(order: Order) -> Broken:
         return expect(isinstance(order.results["person"], StoredFire), str(order.results["person"]))
@@ -171,7 +171,7 @@ async def test_the_end_of_a_run_begins_its_delay_once(scene: Scene) -> None:
     found = await scene.play(
         most=50,
         worker=once(lambda: finish(job)),
-        dispatcher=once(lambda: upkeep.sweep(10)),
+        dispatcher=once(lambda: maintenance.sweep(10)),
         a=a_scheduler,
     )
     assert not found.broken, found
@@ -181,7 +181,7 @@ async def test_two_sweeps_begin_a_stranded_delay_once(scene: Scene) -> None:
     await with_a_spaced_run(scene)
     await scene.stage.look("update duly.schedule set awaiting = 4711 returning id")
     found = await scene.play(
-        one=once(lambda: upkeep.sweep(10)), two=once(lambda: upkeep.sweep(10)), most=50
+        one=once(lambda: maintenance.sweep(10)), two=once(lambda: maintenance.sweep(10)), most=50
     )
     assert not found.broken, found
 
@@ -190,14 +190,14 @@ async def test_a_sweep_does_not_end_a_pause(scene: Scene) -> None:
     await with_a_spaced_run(scene)
     await scene.stage.look("update duly.schedule set awaiting = 4711 returning id")
     found = await scene.play(
-        most=50, sweeper=once(lambda: upkeep.sweep(10)), pauser=a_pause, a=a_scheduler
+        most=50, sweeper=once(lambda: maintenance.sweep(10)), pauser=a_pause, a=a_scheduler
     )
     assert not found.broken, found
 
 
 async def test_nobody_waits_for_ever_behind_a_schedule_that_is_removed(scene: Scene) -> None:
     job = await with_a_running_job(scene, "queue_all", behind=1)
-    remove = once(lambda: schedules.remove("report", Editor("me", decide, numbers(3))))
+    remove = once(lambda: schedule_changes.remove("report", Editor("me", decide, numbers(3))))
     found = await scene.play(most=80, person=remove, worker=once(lambda: finish(job)))
     assert not found.broken, found
 
@@ -223,7 +223,7 @@ async def test_a_scheduler_an_end_and_a_claim(scene: Scene) -> None:
 
 async def test_a_name_that_is_removed_while_it_is_wanted_can_be_had(scene: Scene) -> None:
     await scheduled(scene)
-    remove = once(lambda: schedules.remove("report", Editor("me", decide, numbers(3))))
+    remove = once(lambda: schedule_changes.remove("report", Editor("me", decide, numbers(3))))
 
     async def is_added_or_refused(order: Order) -> Broken:
         answer = order.results["other"]
@@ -236,6 +236,6 @@ async def test_a_name_that_is_removed_while_it_is_wanted_can_be_had(scene: Scene
         is_added_or_refused,
         most=50,
         person=remove,
-        other=once(lambda: schedules.add([plan(rule=EVERY)], [9])),
+        other=once(lambda: schedule_changes.add([plan(rule=EVERY)], [9])),
     )
     assert not found.broken, found

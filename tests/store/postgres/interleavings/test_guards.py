@@ -12,11 +12,11 @@ import pytest
 from tests.interleaving.interleave import Explored
 from tests.interleaving.stage import Stage
 from tests.store.postgres.interleavings import (
+    finish_and_claim_cases,
     flow_cases,
     job_cases,
     prune_cases,
     schedule_cases,
-    turn_cases,
 )
 from tests.store.postgres.interleavings.actors import DIALECTS, Scene
 
@@ -146,22 +146,22 @@ returning mark, since, (select coalesce(:now::bigint, duly.now_us()))""",
     ),
     Guard(
         "a fence falls in passing",
-        turn_cases.a_turn_and_one_that_is_given_back,
-        "turn",
+        finish_and_claim_cases.a_turn_and_one_that_is_given_back,
+        "finish_and_claim",
         "greatest(job.fence + 1,",
         "greatest(0,",
     ),
     Guard(
         "two workers take one job in passing",
-        turn_cases.two_turns,
-        "turn",
+        finish_and_claim_cases.two_turns,
+        "finish_and_claim",
         "and state || '' = 'ready'",
         dialect="optimistic",
     ),
     Guard(
         "a zombie finishes in passing what its successor runs",
-        turn_cases.a_zombie_in_passing_and_its_successor,
-        "turn",
+        finish_and_claim_cases.a_zombie_in_passing_and_its_successor,
+        "finish_and_claim",
         "and fence = (:fences::bigint[])[array_position(:ids::bigint[], id)]",
     ),
     Guard(

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from duly.store.database import Ask, Operation, Value
-from duly.store.jobs import NumberedCall
-from duly.store.jobs import enqueue as enqueued
+from duly.store.enqueueing import NumberedCall
+from duly.store.enqueueing import enqueue as enqueued
 from tests.factories import call
 from tests.interleaving.interleave import Explored, Order, Program, explore, once
 from tests.interleaving.stage import Stage

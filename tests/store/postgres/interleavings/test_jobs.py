@@ -12,7 +12,8 @@ from duly.model.job import JobRequest
 from duly.model.outcome import Outcome
 from duly.model.policies import Late
 from duly.model.states import State
-from duly.store import jobs, work
+from duly.store import jobs
+from duly.store.database import Ask, alone
 from tests.factories import call
 from tests.interleaving.interleave import Order, Program, once
 from tests.store.postgres.interleavings.actors import (
@@ -230,7 +231,7 @@ async def test_a_worker_whose_lease_is_ended_leaves_nothing_behind(scene: Scene)
     await ready(scene)
 
     def ends_and_takes_back() -> Program:
-        yield lambda: work.end_lease(WORKER)
+        yield lambda: alone(Ask("end_lease", {"id": WORKER, "died": 0}))
         return (yield take_back)
 
     async def is_found(order: Order) -> Broken:

@@ -70,25 +70,25 @@ GUARDS = (
     Guard(
         "two enter a limit of one",
         limit_cases.two_claims_from_two_queues,
-        "hold_lanes",
+        "hold_limits",
         "for update",
     ),
     Guard(
         "whoever parks while the place becomes free waits for ever",
         limit_cases.an_end_and_a_claim,
-        "hold_lanes",
+        "hold_limits",
         "for update",
     ),
     Guard(
         "whoever parks by the old rule waits for ever",
         lane_cases.a_rule_and_a_claim,
-        "hold_lanes",
+        "hold_limits",
         "for update",
     ),
     Guard(
         "a net takes the place of somebody who has just taken it",
         lane_cases.a_net_and_a_claim,
-        "hold_lanes",
+        "hold_limits",
         "for update",
     ),
     Guard(
@@ -122,7 +122,7 @@ GUARDS = (
     Guard(
         "a limit is forgotten while somebody enters",
         lane_cases.a_claim_and_a_pruner,
-        "prune_lanes",
+        "prune_limits",
         "for update",
     ),
     Guard(
@@ -147,7 +147,7 @@ GUARDS = (
     Guard(
         "a turn minds no limit of its queue",
         limit_cases.a_turn,
-        "turn",
+        "finish_and_claim",
         PLAIN,
     ),
 )
@@ -192,11 +192,11 @@ def _looking_first(operation: Operation[limits.Admitted]) -> Operation[limits.Ad
     try:
         ask = next(operation)
         while True:
-            if ask.statement == "hold_lanes":
+            if ask.statement == "hold_limits":
                 wanted = {"names": ask.values["names"], "queue": "", "tasks": []}
-                seen = (yield Ask("look_into_lanes", wanted)) or seen
+                seen = (yield Ask("look_into_limits", wanted)) or seen
             found = yield ask
-            ask = operation.send(seen if ask.statement == "look_into_lanes" else found)
+            ask = operation.send(seen if ask.statement == "look_into_limits" else found)
     except StopIteration as end:
         admitted: limits.Admitted = end.value
         return admitted

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from duly.store.upkeep import prunable
-from duly.store.values import Retention
+from duly.store.maintenance import Retention, prunable
 from tests.interleaving.interleave import Explored
 from tests.store.postgres.interleavings import lane_cases, prune_cases
 from tests.store.postgres.interleavings.actors import Scene
@@ -24,9 +23,10 @@ CASES = {
     "prune_once": [prune_cases.idempotency_keys_and_a_request],
     "prune_events": [prune_cases.events_and_a_replay],
     "prune_failed": [prune_cases.failed_jobs_and_a_retry],
+    "prune_failed_of_tasks": [prune_cases.failed_jobs_of_a_task_and_a_retry],
     "old_flows": [prune_cases.flows_and_a_retry],
     "forget_workers": [prune_cases.workers_and_a_beat],
-    "prune_lanes": [lane_cases.a_claim_and_a_pruner],
+    "prune_limits": [lane_cases.a_claim_and_a_pruner],
     "prune_reservations": [prune_cases.reservations_and_another_block],
 }
 BY_DAY = {"prune_history", "prune_fires"}

@@ -7,7 +7,6 @@ manage.py duly jobs list               and so on: manage.py duly --help
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from django.core.management.base import BaseCommand
 
@@ -15,14 +14,10 @@ from duly.cli.main import main
 from duly.django.app import TARGET
 
 
-def run_from_argv(_command: Any, argv: Sequence[str]) -> None:
-    """Hand the arguments to duly as they are: it has its own options and its own help."""
-    os.environ.setdefault("DULY_APP", TARGET)
-    main(args=list(argv[2:]), prog_name="manage.py duly")
+class Command(BaseCommand):
+    help = "Run a command of duly."
 
-
-Command = type(
-    "Command",
-    (BaseCommand,),
-    {"__module__": __name__, "help": "Run a command of duly.", "run_from_argv": run_from_argv},
-)
+    def run_from_argv(self, argv: Sequence[str]) -> None:
+        """Pass the arguments to duly, which has its own options and its own help."""
+        os.environ.setdefault("DULY_APP", TARGET)
+        main(args=list(argv[2:]), prog_name="manage.py duly")

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
     asked = _read(arguments)
     die_with_worker(asked.parent, lifeline=asked.lifeline)
     _take_signals()
-    _write_whole_lines()
+    write_whole_lines()
     timeout = TimeoutSignal()
     worker = WorkerSocket(asked.socket, shield=timeout)
     frames = worker.frames()
@@ -117,7 +117,7 @@ def _take_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _write_whole_lines() -> None:
+def write_whole_lines() -> None:
     # A pipe is block buffered: without this, output would be seen only when the job ends.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -128,12 +128,12 @@ def die_with_worker(parent: str, *, lifeline: int) -> None:
     """Have this process and its group killed with the parent; exit if that is gone already."""
     die_with_parent(parent)
     if sys.platform == "linux":
-        _die_with(lifeline)
+        die_with(lifeline)
     if _is_closed(lifeline):
         os._exit(os.EX_UNAVAILABLE)
 
 
-def _die_with(lifeline: int) -> None:
+def die_with(lifeline: int) -> None:
     """Have the kernel send SIGKILL to the group when the other end of the lifeline is closed.
 
     Nothing is ever written to it, so closing is the only event.

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import Protocol
 
 from duly.engine.execution import raised, returned
 from duly.engine.executors.process import kernel
@@ -108,7 +109,7 @@ class WorkerSocket:
         self._socket = socket.socket(fileno=descriptor)
         self._shield = shield
         self._lock = threading.Lock()
-        self.is_ours = True
+        self.is_ours: bool = True
         # Return how many seconds the worker may be silent; None: no limit.
         self.patience: Callable[[], float | None] = lambda: None
         os.register_at_fork(after_in_child=self._forked)
@@ -175,10 +176,21 @@ def kill_own_group() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
+class FrameSink(Protocol):
+    """Takes the frames of a job."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Return whether frames arrive; False in a fork of the process."""
+        ...
+
+    def send(self, frame: FromChild) -> None: ...
+
+
 class ChildJob:
     """The job of this child as both threads see it; also the port of its context."""
 
-    def __init__(self, request: RunRequest, worker: WorkerSocket, *, output: Sequence[int]) -> None:
+    def __init__(self, request: RunRequest, worker: FrameSink, *, output: Sequence[int]) -> None:
         self.request = request
         self.completion: JobTransaction | None = (
             None  # the transaction in which the task completes the job
@@ -234,7 +246,7 @@ class ChildJob:
         self._worker.send(ProgressFrame(percent, message, meta))
 
     def guard(self) -> None:
-        """None is needed: processes that a child starts are in its group and end with it."""
+        """Do nothing: processes that a child starts are in its group and end with it."""
 
     def transaction(self, context: Context) -> object:
         if self.completion is None or not self.completion.completed:

@@ -96,8 +96,8 @@ class ChildProcess:
             self._loop.create_future()
         )  # False: it died before it was ready
         self.gone: asyncio.Future[None] = self._loop.create_future()
-        self.jobs = 0
-        self.end_reason = ""  # set when it has ended
+        self.jobs: int = 0
+        self.end_reason: str = ""  # set when it has ended
         self._run: ProcessRun | None = None
         self._tail = b""
         self._kill_timer: asyncio.TimerHandle | None = None
@@ -109,7 +109,7 @@ class ChildProcess:
             self._output.close()
             raise
         self._output.release()
-        self.process = spawned.process
+        self.process: KernelProcess = spawned.process
         self._lifeline: int | None = spawned.lifeline
         close_in_forks(spawned.lifeline)
         self._until: float | None = None  # end of the worker's lease, if one is known

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import msgspec
 from msgspec.structs import replace as change
 
 from duly.model.claimed import Claimed
 from duly.model.job import StoredJob
+from duly.model.outcome import Completed, Mismatched, Outcome, Raised, Succeeded
 from duly.model.payload import EMPTY, Json
 
 
@@ -160,6 +161,28 @@ class MismatchFrame(_Frame, frozen=True):
 
 EndFrame: TypeAlias = DoneFrame | CompletedFrame | FailedFrame | MismatchFrame
 FromChild: TypeAlias = ReadyFrame | BegunFrame | ProgressFrame | LogFrame | EndFrame
+
+
+def outcome_of(ended: EndFrame) -> Outcome | Completed:
+    match ended:
+        case DoneFrame(result=result):
+            return Succeeded(None if result is None else Json(result))
+        case FailedFrame():
+            wait = ended.retry_after_us
+            return Raised(
+                ended.error,
+                ended.message,
+                ended.traceback,
+                permanent=ended.permanent,
+                retry_after=None if wait is None else timedelta(microseconds=wait),
+                retryable=ended.retryable,
+            )
+        case CompletedFrame():
+            return Completed()
+        case MismatchFrame():
+            return Mismatched(ended.reason, ended.signature)
+        case _:
+            assert_never(ended)
 
 
 def packed(frame: ToChild | FromChild) -> bytes:

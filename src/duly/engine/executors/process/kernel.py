@@ -25,11 +25,11 @@ class KernelProcess:
     """
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.pid = process.pid
+        self.pid: int = process.pid
         self._process = process
         self._lock = threading.Lock()
-        self.is_reaped = False
-        self.killed_by_worker = False  # killed for a reason that has nothing to do with the job
+        self.is_reaped: bool = False
+        self.killed_by_worker: bool = False  # for a reason that has nothing to do with the job
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the child's process group."""

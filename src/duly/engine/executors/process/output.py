@@ -103,6 +103,7 @@ class OutputPipe:
 
     def __init__(self, feed: Callable[[bytes], None]) -> None:
         self._feed = feed
+        self.writing: int
         self._reading, self.writing = os.pipe()
         os.set_blocking(self._reading, False)
         self._loop = asyncio.get_running_loop()

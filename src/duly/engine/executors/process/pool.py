@@ -60,7 +60,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ProcessPool:
-    """To be used on the event loop's thread, except where a method says otherwise.
+    """A pool of child processes; its methods are for the event loop's thread, unless they say so.
 
     That thread must outlive the pool: the kernel kills children when the thread that started them
     ends.
@@ -296,7 +296,7 @@ class ProcessExecutor(LoopTimers):
         lease: timedelta = LEASE,
     ) -> None:
         self._pool = pool
-        self.concurrency = pool.size
+        self.concurrency: int = pool.size
         self._listener = listener
         self._url = url
         self._lease = lease

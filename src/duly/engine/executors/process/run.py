@@ -12,7 +12,6 @@ import contextlib
 import signal
 from collections.abc import Callable
 from datetime import timedelta
-from typing import assert_never
 
 from duly.engine.executors.process import kernel
 from duly.engine.executors.process.frames import (
@@ -21,28 +20,24 @@ from duly.engine.executors.process.frames import (
     CapturedLine,
     ChildSocket,
     CompletedFrame,
-    DoneFrame,
     EndFrame,
     ExpireFrame,
-    FailedFrame,
     LogFrame,
-    MismatchFrame,
     OnLog,
     OnProgress,
     ProgressFrame,
     RunRequest,
+    outcome_of,
 )
 from duly.engine.executors.process.kernel import KernelProcess
 from duly.engine.executors.process.output import OutputLines, OutputPipe, Transcript
 from duly.model.outcome import (
     Completed,
     Lost,
-    Mismatched,
     Outcome,
     Raised,
     Returned,
     Stopped,
-    Succeeded,
     TimedOut,
 )
 from duly.model.payload import Json
@@ -109,7 +104,7 @@ class ProcessRun:
     def ended(self, ended: EndFrame) -> None:
         # A transaction that the task has committed counts, whatever outcome was decided before.
         complete = isinstance(ended, CompletedFrame)
-        self._end(Completed() if complete else self._decided or _outcome(ended))
+        self._end(Completed() if complete else self._decided or outcome_of(ended))
 
     def died(self, how: str, *, killed_by_worker: bool) -> None:
         if self._decided is None and not self._begun:
@@ -176,25 +171,3 @@ class ProcessRun:
 
         timer = self._loop.call_later(wait.total_seconds(), fire)
         self._timers.add(timer)
-
-
-def _outcome(ended: EndFrame) -> Outcome | Completed:
-    match ended:
-        case DoneFrame(result=result):
-            return Succeeded(None if result is None else Json(result))
-        case FailedFrame():
-            wait = ended.retry_after_us
-            return Raised(
-                ended.error,
-                ended.message,
-                ended.traceback,
-                permanent=ended.permanent,
-                retry_after=None if wait is None else timedelta(microseconds=wait),
-                retryable=ended.retryable,
-            )
-        case CompletedFrame():
-            return Completed()
-        case MismatchFrame():
-            return Mismatched(ended.reason, ended.signature)
-        case _:
-            assert_never(ended)

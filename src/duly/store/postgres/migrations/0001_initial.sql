@@ -147,12 +147,12 @@ create index job_fair on duly.job (
     queue, shelf, task, (case when limits is null then '' else '+' end || coalesce(needs, '')), tenant,
     rank, id)
     where state = 'ready' and fair;
--- Jobs that a worker runs. Flows are running too, but have no worker.
+-- Jobs that a worker runs. Flows and handed-off jobs run without one.
 create index job_running on duly.job (queue, id) where worker is not null;
-create index job_flow on duly.job (claimed_at, id) where waits = 'steps';
+create index job_unattended on duly.job (claimed_at, id) where waits in ('steps', 'outcome');
 -- Deadlines that can still be missed.
 create index job_deadline on duly.job (deadline)
-    where deadline is not null and (state <> 'running' or waits = 'steps');
+    where deadline is not null and (state <> 'running' or waits in ('steps', 'outcome'));
 create index job_blocked on duly.job (schedule_id)
     where state = 'blocked' and waits is null and schedule_id is not null;
 -- By an expression, so that no statement that needs this index can be planned with another one.
@@ -168,7 +168,7 @@ create table duly.job_key (
     key    text collate "C" not null,
     job_id bigint not null,
     primary key (task, key)
-);
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 -- Ended jobs are kept apart: the hot table stays small, and old rows are cheap to drop.
 create table duly.history (
@@ -222,6 +222,7 @@ create table duly.failed (like duly.history, primary key (id));
 
 create index failed_moved on duly.failed (request) where request <> id;
 create index failed_ended on duly.failed (ended_at);
+create index failed_until on duly.failed (result_until, ended_at);
 
 -- Attempts that failed. A successful attempt is the job's row in the history.
 create table duly.attempt (
@@ -267,7 +268,7 @@ create table duly.signal (
     what   text not null,
     reason text not null,
     at     bigint not null
-);
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 create table duly.queue (
     name        text collate "C" primary key,
@@ -278,7 +279,7 @@ create table duly.queue (
     rate_period bigint,
     arrival     bigint not null default 0,
     fair        boolean not null default false
-);
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 /*[partitions]
 -- The name of a day partition.
@@ -635,7 +636,7 @@ create table duly.event (
     tenant    text not null,
     at        bigint not null,
     seen      boolean not null
-);
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 create index event_unseen on duly.event (at, id) where not seen;
 create index event_name on duly.event (name, at);
@@ -648,7 +649,7 @@ create table duly.unanswered (
     job_id   bigint not null,
     event_id bigint not null,
     primary key (job_id, event_id)
-);
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 
 -- The lock of the reactor: one process handles events at a time.
 create table duly.reactor (
@@ -692,4 +693,11 @@ create table duly.alert_turn (
     holder  text collate "C" not null,
     until   bigint not null,
     told_at bigint
+);
+
+-- Counters of everything that has ended, in one row. They outlive the history.
+create table duly.counter (
+    place  int primary key,
+    until  bigint not null,  -- what happened before it is counted
+    counts text not null
 );

@@ -145,12 +145,12 @@ create index duly_job_fair on duly_job (
     queue, shelf, task, (case when limits is null then '' else '+' end || coalesce(needs, '')), tenant,
     rank, id)
     where state = 'ready' and fair;
--- Jobs that a worker runs. Flows are running too, but have no worker.
+-- Jobs that a worker runs. Flows and handed-off jobs run without one.
 create index duly_job_running on duly_job (queue, id) where worker is not null;
-create index duly_job_flow on duly_job (claimed_at, id) where waits = 'steps';
+create index duly_job_unattended on duly_job (claimed_at, id) where waits in ('steps', 'outcome');
 -- Deadlines that can still be missed.
 create index duly_job_deadline on duly_job (deadline)
-    where deadline is not null and (state <> 'running' or waits = 'steps');
+    where deadline is not null and (state <> 'running' or waits in ('steps', 'outcome'));
 create index duly_job_blocked on duly_job (schedule_id)
     where state = 'blocked' and waits is null and schedule_id is not null;
 -- By an expression, so that no statement that needs this index can be planned with another one.
@@ -259,6 +259,7 @@ create table duly_failed (
 
 create index duly_failed_moved on duly_failed (request) where request <> id;
 create index duly_failed_ended on duly_failed (ended_at);
+create index duly_failed_until on duly_failed (result_until, ended_at);
 
 -- Attempts that failed. A successful attempt is the job's row in the history.
 create table duly_attempt (
@@ -610,4 +611,11 @@ create table duly_alert_turn (
     holder  text not null,
     until   integer not null,
     told_at integer
+) strict;
+
+-- Counters of everything that has ended, in one row. They outlive the history.
+create table duly_counter (
+    place  integer primary key,
+    until  integer not null,  -- what happened before it is counted
+    counts text not null
 ) strict;

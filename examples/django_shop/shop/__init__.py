@@ -1,0 +1,1 @@
+"""The only app of the example project."""

@@ -1,0 +1,122 @@
+"""Outcomes that come back from the systems to which jobs were handed.
+
+A report settles a job like the outcome that a worker writes, under the fencing token that the job
+has now. It may come before the worker has noted that the message was sent: the note is refused
+then. Reports may be repeated and may come late; those change nothing, and are answered. Only the
+success of an earlier try counts, also while the job waits for its next try: the work is done.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from duly.durations import show_duration
+from duly.errors import InvalidValue, WrongState
+from duly.instants import from_us, to_us
+from duly.model.hand_off import SEND, MessageId, ReportAnswer
+from duly.model.job import StoredJob
+from duly.model.outcome import Raised, Succeeded
+from duly.model.states import ENDED, WAITING, State
+from duly.policy.redaction import redacted, redacted_for
+from duly.policy.verdict import Tried, judge
+from duly.store import job_search, rows
+from duly.store.database import Ask, Operation
+from duly.store.ids import Ids
+from duly.store.job_endings import EndedJobs, end, settle
+from duly.store.rows import JobEnding
+from duly.store.values import Settled, Settlement
+
+_SECOND = timedelta(seconds=1)
+
+
+def report(
+    number: int, outcome: Succeeded | Raised, message: str | None, *, ids: Ids
+) -> Operation[tuple[ReportAnswer, Settled | EndedJobs | None]]:
+    """Settle a job that was handed off; ``message`` is the id of the message with its work."""
+    sent = None if message is None else MessageId.read(message)
+    if message is not None and sent is None:
+        raise InvalidValue(f'message="{message}": it is not the id of a message that duly sent')
+    while True:  # until the job does not change between read and write
+        job = yield from job_search.get(number)
+        why = _refusal(job, outcome, sent)
+        if why:
+            return ReportAnswer(id=number, state=job.state, counted=False, why=why), None
+        [(now,)] = yield Ask("now")
+        settlement = _settlement(job, outcome, from_us(now))
+        answer = ReportAnswer(id=number, state=settlement.verdict.state, counted=True)
+        if job.state in WAITING:
+            ended = yield from _end_waiting(settlement, ids=ids)
+            if ended.ids:
+                return answer, ended
+            continue
+        settled = yield from settle([settlement], ids=ids)
+        if number in settled.kept and number not in settled.before:
+            return answer, settled
+
+
+def _end_waiting(settlement: Settlement, *, ids: Ids) -> Operation[EndedJobs]:
+    """End a job whose earlier try has succeeded before its next try."""
+    number, verdict = settlement.job.id, settlement.verdict
+    keep = rows.microseconds(settlement.keep_result)
+    ending = JobEnding(verdict.state, verdict.reason, result=settlement.result, keep=keep)
+    peeked = yield Ask("peek_jobs", {"ids": [number]})
+    return (yield from end({number: ending}, peeked, ids=ids))
+
+
+def overdue(numbers: Sequence[int], now: datetime, *, ids: Ids) -> Operation[Settled | None]:
+    """Fail the attempts of jobs whose target did not report in time."""
+    settlements = []
+    for number in numbers:
+        job = yield from job_search.known(number)
+        if job is None or job.waits != "outcome" or job.deadline is None or job.deadline >= now:
+            continue
+        length = job.deadline - (job.claimed_at or job.deadline)
+        waited = show_duration(max(round(length / _SECOND), 1) * _SECOND)
+        silent = Raised("", f"{job.waits_for}: no outcome within {waited}")
+        settlements.append(_settlement(job, silent, now))
+    return (yield from settle(settlements, ids=ids)) if settlements else None
+
+
+def _refusal(job: StoredJob, outcome: Succeeded | Raised, sent: MessageId | None) -> str:
+    """Return why a report changes nothing; empty if it counts. ``WrongState`` if it is a mistake.
+
+    A success of an earlier try counts, because the work is done. A failure does not: the later try
+    may succeed.
+    """
+    if sent is not None and (sent.job, sent.created_at) != (job.id, to_us(job.created_at)):
+        return f"message {sent} is not of job {job.id}: another database sent it"
+    if job.state in ENDED:
+        return f"job {job.id} has ended: it is {job.state}"
+    tries = job.attempt - job.crashes
+    if job.state in WAITING and not (
+        isinstance(outcome, Succeeded)
+        and job.task == SEND
+        and sent is not None
+        and sent.attempt <= tries  # else nothing was sent, or it has other arguments since then
+    ):
+        return f"job {job.id} is {job.state}: {job.reason or 'it has not been sent'}"
+    if job.state is State.RUNNING and job.waits != "outcome" and job.task != SEND:
+        raise WrongState(f"job {job.id} was not handed off: a worker of duly runs it")
+    if sent is not None and sent.attempt != tries and isinstance(outcome, Raised):
+        return f"job {job.id} is at try {tries}, and this is the failure of try {sent.attempt}"
+    return ""
+
+
+def _settlement(job: StoredJob, outcome: Succeeded | Raised, now: datetime) -> Settlement:
+    result = None
+    if isinstance(outcome, Raised):
+        message, trace = (
+            redacted_for(job.args, redacted(text)) for text in (outcome.message, outcome.traceback)
+        )
+        outcome = replace(outcome, message=message, traceback=trace)
+    else:
+        result = outcome.result if job.terms.kept else None
+    # Not random, so that the operation can be repeated; different for each job.
+    dice = (job.id * 0x9E3779B1 + job.attempt) % 2**32 / 2**32
+    return Settlement(
+        job=job,
+        verdict=judge(Tried.of(job), outcome, now, dice=dice),
+        outcome=type(outcome).__name__.lower(),
+        result=result,
+        keep_result=job.terms.kept if result is not None else None,
+    )
