@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from wsgiref.types import WSGIEnvironment
 
 import flask
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.test import Client, TestResponse
 
@@ -17,6 +18,12 @@ from duly import Duly, User
 from tests.infrastructure.wsgi_server import serving
 
 ORIGIN = {"origin": "http://localhost"}
+WHEN_HTMX_COULD_HAVE_STARTED = """
+new Promise((go) => {
+  const look = () => window.htmx ? setTimeout(go, 100) : setTimeout(look, 10);
+  look();
+})
+"""
 
 
 @pytest.fixture
@@ -159,10 +166,47 @@ def test_an_auth_that_returns_no_user_opens_nothing_and_is_in_the_log(app: Duly)
     assert "auth returned True: expected a duly.User, or None" in log.getvalue()
 
 
+def open_letters(page: Page, address: str, **how: Any) -> None:
+    page.goto(f"{address}/sign-in/ada")
+    page.goto(f"{address}/duly/schedules/letters", **how)
+
+
+def see_a_pause(app: Duly, page: Page) -> None:
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(app.schedules.pause, "letters").result()
+        expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=30_000)
+
+
 def test_a_page_in_a_browser_follows_by_polling(app: Duly, page: Page) -> None:
     with serving(host(app)) as address:
-        page.goto(f"{address}/sign-in/ada")
-        page.goto(f"{address}/duly/schedules/letters")
-        with ThreadPoolExecutor(1) as aside:
-            aside.submit(app.schedules.pause, "letters").result()
-            expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=30_000)
+        open_letters(page, address)
+        see_a_pause(app, page)
+
+
+def test_a_page_whose_script_for_streams_arrives_late_is_live(app: Duly, page: Page) -> None:
+    late: list[Route] = []
+
+    def hold(route: Route) -> None:
+        late.append(route)
+
+    page.route("**/hx-sse.min.js", hold)
+    with serving(host(app)) as address:
+        open_letters(page, address, wait_until="commit")
+        page.evaluate(WHEN_HTMX_COULD_HAVE_STARTED)
+        late.pop().continue_()
+        see_a_pause(app, page)
+
+
+@pytest.mark.parametrize("answer", ["none", "503"])
+def test_a_page_whose_first_request_for_news_fails_says_so_and_asks_again(
+    app: Duly, page: Page, answer: str
+) -> None:
+    fail = "**/duly/schedules/letters?live=1"
+    page.route(fail, lambda it: it.abort() if answer == "none" else it.fulfill(status=503))
+    with serving(host(app)) as address:
+        open_letters(page, address)
+        expect(page.get_by_role("alert")).to_contain_text("this page is out of date")
+        expect(page.get_by_role("heading", name="letters")).to_be_visible()
+        page.unroute(fail)
+        see_a_pause(app, page)
+        expect(page.get_by_role("alert")).to_be_hidden()

@@ -20,13 +20,26 @@ for (const choice of document.querySelectorAll("[data-keep]")) {
 }
 
 // While the server does not answer, a warning says that the page is out of date.
+const main = document.getElementById("main");
 const away = document.getElementById("away");
-document.addEventListener("htmx:sse:error", (event) => {
-  if (event.detail.status === 401 || event.detail.status === 403) return location.reload();
+function lost(status) {
+  if (status === 401 || status === 403) return location.reload();
   if (!away.hidden) return;
   away.hidden = false;
   away.querySelector("b").textContent = new Date().toLocaleTimeString();
   document.body.classList.add("old");
+}
+document.addEventListener("htmx:sse:error", (event) => lost(event.detail.status));
+// htmx opens a stream again that was open once. A first request that fails is repeated here.
+function lostAtFirst(status) {
+  lost(status);
+  setTimeout(() => htmx.ajax("GET", main.getAttribute("hx-sse:connect"), { source: main }), 3000);
+}
+document.addEventListener("htmx:before:response", (event) => {
+  const { sourceElement, response } = event.detail.ctx;
+  if (sourceElement !== main || response.raw.ok) return;
+  event.preventDefault();
+  lostAtFirst(response.status);
 });
 document.addEventListener("htmx:sse:after:connection", () => {
   away.hidden = true;
@@ -38,6 +51,7 @@ document.addEventListener("gone", () => {
   location.assign(`${root}/${list}`);
 });
 document.addEventListener("htmx:error", (event) => {
+  if (event.detail.ctx?.sourceElement === main) lostAtFirst();
   if (event.detail.ctx?.request?.method !== "GET" && event.detail.ctx?.request?.action)
     say("The server did not answer; it may have been done.", "bad");
 });
