@@ -16,6 +16,7 @@ import pytest
 
 from duly.app import connect, migrate_store
 from duly.clock import boottime, sleep
+from duly.engine import death_watch
 from duly.engine.death_watch import DeathWatch, is_alive_here, is_dead_here, this_process
 from duly.engine.heartbeat import Heartbeat, LeaseTerms
 from duly.engine.loop import Loop
@@ -292,6 +293,21 @@ async def test_a_worker_is_dead_only_when_its_children_are(
         left.kill()
         await left.wait()
         assert await judge.died() == [worker]
+
+
+def test_a_process_that_is_about_to_start_a_program_may_be_a_child(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(death_watch, "PROC", tmp_path)
+    nobody = replace(this_process(), pid=2**22 - 1, born=1)
+    for pid in ("2", "77"):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "cmdline").touch()
+    assert is_dead_here(nobody)  # a thread of the kernel, a zombie
+    (tmp_path / "77" / "exe").symlink_to(sys.executable)
+    assert not is_dead_here(nobody)
+    (tmp_path / "77" / "cmdline").write_bytes(b"python\0another program\0")
+    assert is_dead_here(nobody)
 
 
 def test_a_process_that_is_hidden_from_us_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import ClassVar
 
 from duly.clock import boottime
@@ -180,13 +181,20 @@ def _is_gone(pid: int) -> bool:
 
 
 def _has_children(host: Host) -> bool:
-    """Return whether a process was started for that worker, by its command line."""
+    """Return whether a process was started for that worker, by its command line.
+
+    A process that is about to start a program has no command line for a moment, and may be one.
+    """
     mark = f"\0--parent\0{host.pid}:{host.born}\0".encode()
     for entry in PROC.iterdir():
         if entry.name.isdecimal():
-            try:
-                if mark in (entry / "cmdline").read_bytes():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                line = (entry / "cmdline").read_bytes()
+                if mark in line or (not line and _has_program(entry)):
                     return True
-            except OSError:
-                continue
     return False
+
+
+def _has_program(process: Path) -> bool:
+    """Return whether the process runs a program: threads of the kernel and zombies do not."""
+    return bool((process / "exe").readlink())
