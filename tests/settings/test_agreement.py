@@ -45,9 +45,10 @@ def test_there_are_so_many_processes_and_no_more(tmp_path: Path) -> None:
 def test_a_lease_is_what_a_worker_takes(tmp_path: Path, length: str) -> None:
     seconds = {"1.999s": 1.999, "2s": 2, "10m": 600, "601s": 601}[length]
     asked = timedelta(seconds=seconds)
-    assert _is_taken(lambda: load({"lease": length}, {}, tmp_path)) == _is_taken(
-        lambda: worker_options(dedicated=False, lease=asked)
-    )
+    is_taken = _is_taken(lambda: load({"lease": length}, {}, tmp_path))
+    assert is_taken == _is_taken(lambda: worker_options(dedicated=False, lease=asked))
+    assert is_taken == _is_taken(lambda: WorkerOptions(lease=asked))
+    assert is_taken == (2 <= seconds <= 600)
 
 
 @pytest.mark.parametrize(

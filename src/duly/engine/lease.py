@@ -14,6 +14,8 @@ from datetime import timedelta
 from typing import Final
 
 LEASE: Final = timedelta(seconds=15)
+SHORTEST: Final = timedelta(seconds=2)
+LONGEST: Final = timedelta(minutes=10)
 # How long a renewal may take. Shorter than the reaper's margin: a renewal that is decided just
 # before the end of the lease and committed just after it must not find its jobs taken back.
 PATIENCE: Final = timedelta(seconds=1.5)

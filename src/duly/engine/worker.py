@@ -22,7 +22,7 @@ from duly.engine.execution import StopReason
 from duly.engine.executors import Executor
 from duly.engine.heartbeat import Heartbeat, LeaseTerms
 from duly.engine.journal_writer import JournalWriter, LogCapture
-from duly.engine.lease import LEASE, PATIENCE
+from duly.engine.lease import LEASE, LONGEST, PATIENCE, SHORTEST
 from duly.engine.loop import Service
 from duly.engine.runner import Runner
 from duly.errors import InvalidValue, StoreUnavailable
@@ -70,6 +70,7 @@ class WorkerOptions:
     recycle_jobs: int | None = None
     recycle_bytes: int | None = None
     lease: timedelta = LEASE
+    renews: bool = True  # False: there is no heartbeat while a job runs, and the lease is long
     conditions: StopConditions = NO_STOP_CONDITIONS
     dedicated: bool = False  # the process is only a worker: it may end itself
     restart: Callable[[int], object] | None = None  # ends the process, and another one replaces it
@@ -84,6 +85,8 @@ class WorkerOptions:
             )
         if not self.queues:
             raise InvalidValue("a worker needs at least one queue")
+        if self.renews and not SHORTEST <= self.lease <= LONGEST:
+            raise InvalidValue(f"lease={self.lease}: expected 2 seconds to 10 minutes")
 
     def profile(self, signatures: Mapping[str, str], *, isolates: bool) -> Profile:
         """Return what other workers and people see of it."""

@@ -13,7 +13,6 @@ from duly.engine.journal_writer import JournalWriter
 from duly.engine.lease import LEASE, PATIENCE
 from duly.engine.runner import ALONE
 from duly.engine.worker import StopConditions, Worker, WorkerOptions
-from duly.errors import InvalidValue
 from duly.events import Emit, ignore_event
 from duly.instants import EPOCH
 from duly.model.claimed import Claimed
@@ -173,16 +172,13 @@ def worker_options(
 ) -> WorkerOptions:
     refuse_unknown(words, WorkerWords.__annotations__, who="a worker")
     idle, memory = words.get("max_idle"), words.get("recycle_memory")
-    lease = length_of("lease", words.get("lease", LEASE), longest=LONGEST)
-    if not timedelta(seconds=2) <= lease <= timedelta(minutes=10):
-        raise InvalidValue(f"lease={lease}: expected 2 seconds to 10 minutes")
     return WorkerOptions(
         name=words.get("name", ""),
         queues=names_of("queues", words.get("queues", ("default",))),
         concurrency=words.get("concurrency", 10),
         children=words.get("children"),
         resources=needs_of(words.get("resources", {})),
-        lease=lease,
+        lease=length_of("lease", words.get("lease", LEASE), longest=LONGEST),
         recycle_jobs=words.get("recycle_jobs"),
         recycle_bytes=None if memory is None else memory_of(memory),
         conditions=StopConditions(

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from duly.clock import Timeout, sleep
 from duly.engine.execution import Execution
@@ -26,7 +26,6 @@ from duly.registry.registry import Registry
 from duly.runtime.running import to_the_log
 from duly.store.store import Store
 
-LEASE: Final = timedelta(days=36_500)  # no worker dies here
 PAGE = 1_000
 PLENTY = 2**31 - 1
 ENLISTED_SECONDS = 30.0
@@ -39,7 +38,7 @@ class WorkSession:
     """One call of ``run``."""
 
     name = "sandbox"  # of the worker
-    lease = LEASE
+    lease = timedelta(days=36_500)  # no worker dies here
 
     def __init__(
         self, store: Store, registry: Registry, *, plain: ThreadExecutor, raising: bool = False
@@ -135,6 +134,7 @@ class WorkSession:
             concurrency=1,
             resources=dict.fromkeys(needs, PLENTY),
             lease=self.lease,
+            renews=False,
             verbose=True,
         )
         return Worker(
