@@ -31,7 +31,7 @@ def newer(tmp_path: Path) -> str:
     shutil.copytree(ROOT / "src" / "duly", folder / "duly")
     version = folder / "duly" / "version.py"
     version.write_text(version.read_text().replace(__version__, NEXT))
-    migrations = folder / "duly" / "store" / "postgres" / "migrations"
+    migrations = folder / "duly" / "store" / "migrations"
     (migrations / "9999_added.sql").write_text(MIGRATION)
     return str(folder)
 

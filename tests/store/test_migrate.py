@@ -243,6 +243,23 @@ def test_migrations_are_read_from_files_in_the_order_of_their_numbers(tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("dialect", "script"),
+    [
+        ("postgres", 'create table duly.x (id bigint, at int, name text collate "C") ;'),
+        ("sqlite", "create table duly_x (id integer, at integer, name text) strict;"),
+    ],
+)
+def test_one_file_is_the_migration_of_both_databases(
+    tmp_path: Path, dialect: str, script: str
+) -> None:
+    text = '-- part: columns\nat int, name text collate "C"\n\n-- name: tables\n'
+    text += "create table duly.x (id bigint, {columns}) {sqlite strict};\n"
+    (tmp_path / "0001_tables.sql").write_text(text)
+    [found] = read_migrations(tmp_path, Dialect(dialect))
+    assert f"{found.script};" == script
+
+
+@pytest.mark.parametrize(
     ("name", "refusal"),
     [
         ("0001_again.sql", "there are two migrations numbered 1"),

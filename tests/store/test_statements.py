@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from duly.store.database import Dialect
-from duly.store.migrate import migrations
+from duly.store.migrate import migrations, read_migrations
 from duly.store.sqlite.database import SQLITE
 from duly.store.statements import WORDS, Word, read_blocks, statements
 
@@ -48,6 +48,11 @@ def test_every_part_is_used_and_has_not_the_name_of_a_word() -> None:
     assert {part for part in parts for word in WORDS if re.fullmatch(word.inside, part)} == set()
 
 
+def every_text(dialect: Dialect) -> None:
+    statements.__wrapped__(dialect)
+    read_migrations(STORE / "migrations", dialect)
+
+
 @pytest.mark.parametrize("word", WORDS, ids=[word.inside for word in WORDS])
 def test_every_word_is_used_and_a_statement_with_an_unknown_one_does_not_load(
     word: Word, monkeypatch: pytest.MonkeyPatch
@@ -55,7 +60,7 @@ def test_every_word_is_used_and_a_statement_with_an_unknown_one_does_not_load(
     others = tuple(other for other in WORDS if other is not word)
     monkeypatch.setattr("duly.store.statements.WORDS", others)
     with pytest.raises(ValueError, match="is neither a part nor a word"):
-        statements.__wrapped__(POSTGRES)
+        every_text(POSTGRES)
 
 
 def test_a_dialect_has_a_text_of_its_own_only_where_it_differs() -> None:

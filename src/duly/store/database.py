@@ -68,7 +68,7 @@ class Dialect:
     language remain possible.
     """
 
-    name: str  # the folder of its statements
+    name: str  # as in the .sql files: postgres or sqlite
     skip_locked: bool = True  # else due schedules are read without a lock, and compared when set
     partitions: bool = True  # else old rows are deleted, not dropped by the day
     notify: bool = True  # else changes made by other processes are found by polling

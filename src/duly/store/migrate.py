@@ -1,9 +1,9 @@
 """Migrate the schema of a database to the one that this version of duly expects.
 
-Migrations are files ``NNNN_name.sql`` in the dialect's folder. They only go forward, in one
-transaction each. One leaves the database usable for the versions of duly before it, unless its file
-says ``-- minimum: NNNN``: from then on a node must know that migration. Older ones refuse to start,
-and those that run stop in order.
+Migrations are files ``store/migrations/NNNN_name.sql``, one text for both databases. They only go
+forward, in one transaction each. One leaves the database usable for the versions of duly before it,
+unless its file says ``-- minimum: NNNN``: from then on a node must know that migration. Older ones
+refuse to start, and those that run stop in order.
 """
 
 import re
@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 
 from duly.errors import DulyError, SchemaMismatch
 from duly.store.database import Database, Dialect, Migration
-from duly.store.statements import with_features
+from duly.store.statements import script
 
 NO_TABLES = "the database has no duly tables: run duly db migrate"
 
@@ -155,7 +155,7 @@ def read_migrations(folder: Traversable, dialect: Dialect) -> list[Migration]:
 
 @cache
 def _migrations(dialect: Dialect) -> tuple[Migration, ...]:
-    return tuple(read_migrations(files("duly.store").joinpath(dialect.name, "migrations"), dialect))
+    return tuple(read_migrations(files("duly.store") / "migrations", dialect))
 
 
 def _read(file: Traversable, dialect: Dialect) -> Migration:
@@ -165,7 +165,7 @@ def _read(file: Traversable, dialect: Dialect) -> Migration:
     text = file.read_text(encoding="utf-8")
     minimum = _MINIMUM.search(text)
     return Migration(
-        int(name[1]), name[2], with_features(text, dialect), int(minimum[1]) if minimum else 0
+        int(name[1]), name[2], script(text, dialect), int(minimum[1]) if minimum else 0
     )
 
 

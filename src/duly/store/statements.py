@@ -10,10 +10,13 @@ differs is a word in braces; ``WORDS`` is the list, with what each becomes.
 
 Text between ``/*[flag]`` and ``[flag]*/`` is included only if the dialect has that feature, and
 with ``!flag`` only if it does not.
+
+Migrations (``store/migrations``) are written in the same way; for SQLite, the types of columns
+are replaced too.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from importlib.resources import files
@@ -22,6 +25,7 @@ from typing import NamedTuple, TypeAlias
 from duly.store.database import Dialect
 
 Replacement: TypeAlias = str | Callable[[re.Match[str]], str]
+Rewrites: TypeAlias = Sequence[tuple[re.Pattern[str], str]]
 
 
 class Word(NamedTuple):
@@ -97,13 +101,20 @@ WORDS = (
     Word("chr", "chr", "char"),
     Word("rowid", "ctid", "rowid"),
     Word("bytewise", 'collate "C"', "collate binary"),
+    # A table whose rows change often, with a share (in percent) of each page to fill at first.
+    Word(
+        r"busy (\d+)",
+        r"with (fillfactor = \1, autovacuum_vacuum_scale_factor = 0.01, "
+        "autovacuum_vacuum_cost_delay = 0)",
+        "",
+    ),
     # Anything else that one of the two has.
-    Word("postgres (.*)", r"\1", ""),
-    Word("sqlite (.*)", "", r"\1"),
+    Word(r"postgres\s(.*)", r"\1", ""),
+    Word(r"sqlite\s(.*)", "", r"\1"),
 )
 
 _HEAD = re.compile(r"^-- (name|part): (\w+)(?: for (postgres|sqlite))?[ ]*$", re.MULTILINE)
-_BRACES = re.compile(r"\{([^{}]*)\}")
+_BRACES = re.compile(r"\{([^{}]+)\}")
 _FEATURE = re.compile(r"/\*\[(!?)(\w+)\](.*?)\[\1\2\]\*/", re.DOTALL)
 _COMMENT = re.compile(r"^\s*--.*\n?", re.MULTILINE)
 
@@ -113,6 +124,14 @@ _REWRITES = (
     (re.compile(r"\bduly\.(\w+)\b"), r"duly_\1"),
     (re.compile(r"\breturning \w+\.(\w+)"), r"returning \1"),
     (re.compile(r"::\w+(\[\])?"), ""),
+)
+_SCHEMA_REWRITES = (
+    (re.compile(r"\bindex (\w+) on duly\."), r"index duly_\1 on duly."),
+    (re.compile(r"\bduly\.(\w+)"), r"duly_\1"),
+    (re.compile(r"\b(?:bigint|smallint|int|boolean)\b"), "integer"),
+    (re.compile(r"\bdouble precision\b"), "real"),
+    (re.compile(r' collate "C"'), ""),
+    (re.compile(r"\bdefault false\b"), "default 0"),
 )
 
 
@@ -139,18 +158,33 @@ def statements(dialect: Dialect) -> Mapping[str, str]:
     }
 
 
+def script(text: str, dialect: Dialect) -> str:
+    """Return the text of a migration for the dialect.
+
+    It may begin with parts, and then goes on below a line ``-- name: initial``.
+    """
+    blocks = list(_blocks(text))
+    parts = {block.name: block.text for block in blocks if block.kind == "part"}
+    text = blocks[-1].text if blocks else text
+    return _for_dialect(_expanded(text, parts, dialect.name), dialect, _SCHEMA_REWRITES)
+
+
 @cache
 def read_blocks() -> list[Block]:
     """Read every block of the folder, without its comments."""
     found: dict[tuple[str, str, str | None], Block] = {}
     for file in sorted(files("duly.store").joinpath("sql").iterdir(), key=lambda file: file.name):
-        pieces = _HEAD.split(file.read_text(encoding="utf-8"))[1:]
-        for kind, name, owner, text in zip(*(pieces[place::4] for place in range(4)), strict=True):
-            if (kind, name, owner) in found:
-                raise ValueError(f"{file.name}: there are two blocks -- {kind}: {name}")
-            block = Block(kind, name, owner, _COMMENT.sub("", text).strip().rstrip(";"))
-            found[kind, name, owner] = block
+        for block in _blocks(file.read_text(encoding="utf-8")):
+            if block[:3] in found:
+                raise ValueError(f"{file.name}: there are two blocks -- {block.kind}: {block.name}")
+            found[block[:3]] = block
     return list(found.values())
+
+
+def _blocks(text: str) -> Iterator[Block]:
+    pieces = _HEAD.split(text)[1:]
+    for kind, name, owner, inside in zip(*(pieces[place::4] for place in range(4)), strict=True):
+        yield Block(kind, name, owner, _COMMENT.sub("", inside).strip().rstrip(";"))
 
 
 def _expanded(text: str, parts: Mapping[str, str], dialect: str) -> str:
@@ -171,15 +205,15 @@ def _expanded(text: str, parts: Mapping[str, str], dialect: str) -> str:
     return text
 
 
-def _for_dialect(text: str, dialect: Dialect) -> str:
-    text = with_features(text, dialect)
+def _for_dialect(text: str, dialect: Dialect, rewrites: Rewrites = _REWRITES) -> str:
+    text = _with_features(text, dialect)
     if dialect.name == "sqlite":
-        for pattern, becomes in _REWRITES:
+        for pattern, becomes in rewrites:
             text = pattern.sub(becomes, text)
     return text
 
 
-def with_features(text: str, dialect: Dialect) -> str:
+def _with_features(text: str, dialect: Dialect) -> str:
     """Keep or drop ``/*[partitions] … [partitions]*/`` as the dialect has the feature or not."""
     known = {field.name for field in fields(dialect)}
 

@@ -1,6 +1,51 @@
 -- A time is a whole number: microseconds since 1970-01-01T00:00Z. No column has a default that reads a
 -- clock.
 
+-- part: job_columns
+-- The columns of a job, live or ended, besides its number.
+task        text collate "C" not null,
+    args        text not null,
+    queue       text collate "C" not null,
+    priority    smallint not null,
+    tenant      text not null,
+    submitter   text not null,
+    title       text not null,
+    tags        text not null,
+    owner       text not null,
+    version     int not null,
+    key         text,
+    state       text collate "C" not null,
+    created_at  bigint not null,
+    due_at      bigint not null,
+    ready_at    bigint not null,
+    deadline    bigint,
+    late        text not null,
+    retry       text,
+    attempt     int not null,
+    crashes     int not null,
+    worker      bigint,
+    fence       bigint not null,
+    claimed_at  bigint,
+    schedule_id bigint,
+    fire_id     bigint,
+    reason      text not null,
+    request     bigint not null,  -- the call that defined it: its own number, or a later call's
+    limits      text,
+    needs       text,
+    terms       text,
+    parent      bigint,
+    step        int,
+    part        int
+
+-- part: ended_job_columns
+{job_columns},
+    ended_at     bigint not null,
+    result       text,
+    error        text,
+    result_until bigint
+
+-- name: initial
+{postgres
 create schema if not exists duly;
 
 -- The database's clock, which advances within a transaction.
@@ -9,13 +54,22 @@ create function duly.now_us() returns bigint
     as $$ select (extract(epoch from clock_timestamp()) * 1000000)::bigint $$;
 
 create sequence duly.id_block;
+}
+{sqlite
+create table duly.sequence (
+    name text primary key,
+    last bigint not null
+) strict, without rowid;
+
+insert into duly.sequence (name, last) values ('id_block', 0);
+}
 
 -- Processes that use a reserved block of numbers: see confirm_ids.
 create table duly.reservation (
     holder text collate "C" primary key,
     block  bigint not null,
     at     bigint not null
-);
+) {sqlite strict, without rowid};
 
 create table duly.schedule (
     id            bigint primary key,
@@ -46,14 +100,14 @@ create table duly.schedule (
     limits        text,
     needs         text,
     terms         text
-) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) {busy 80} {sqlite strict};
 
 create index schedule_next on duly.schedule (next_at) where next_at is not null;
 create index schedule_cursor on duly.schedule (cursor) where next_at is not null;
 create index schedule_settled on duly.schedule (next_at) where settled_until > cursor;
 create index schedule_awaiting on duly.schedule (awaiting) where awaiting is not null;
 create index schedule_fault on duly.schedule (name) where fault is not null;
-create index schedule_zone_data on duly.schedule (zone_data) include (id);
+create index schedule_zone_data on duly.schedule (zone_data, id);
 
 -- Changes of a schedule: when, and by whom.
 create table duly.change (
@@ -62,7 +116,7 @@ create table duly.change (
     name        text not null,
     who         text not null,
     what        text not null
-);
+) {sqlite strict};
 
 create index change_schedule on duly.change (schedule_id, at);
 create index change_name on duly.change (name, at);
@@ -82,7 +136,7 @@ create table duly.fire (
     decided_at  bigint not null,
     job_id      bigint,
     primary key (schedule_id, due_at, series)
-) /*[partitions] partition by range (due_at) [partitions]*/;
+) /*[partitions] partition by range (due_at) [partitions]*/ {sqlite strict, without rowid};
 
 create index fire_decided on duly.fire (decided_at);
 
@@ -90,46 +144,14 @@ create index fire_decided on duly.fire (decided_at);
 -- resources, 4 crashed with its worker and runs alone, 5 fired by the clock.
 create table duly.job (
     id          bigint primary key,
-    task        text collate "C" not null,
-    args        text not null,
-    queue       text collate "C" not null,
-    priority    smallint not null,
-    tenant      text not null,
-    submitter   text not null,
-    title       text not null,
-    tags        text not null,
-    owner       text not null,
-    version     int not null,
-    key         text,
-    state       text collate "C" not null,
-    created_at  bigint not null,
-    due_at      bigint not null,
-    ready_at    bigint not null,
-    deadline    bigint,
-    late        text not null,
-    retry       text,
-    attempt     int not null,
-    crashes     int not null,
-    worker      bigint,
-    fence       bigint not null,
-    claimed_at  bigint,
-    schedule_id bigint,
-    fire_id     bigint,
-    reason      text not null,
+    {job_columns},
     rank        bigint not null,
-    request     bigint not null,  -- the call that defined it: its own number, or a later call's
-    limits      text,
-    needs       text,
-    terms       text,
     fair        boolean not null default false,
     waits       text collate "C",
     waits_for   text collate "C",
-    shelf       smallint not null default 0,
-    parent      bigint,
-    step        int,
-    part        int
-) with (fillfactor = 90, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
-        autovacuum_vacuum_cost_delay = 0);
+    shelf       smallint not null default 0
+) {postgres with (fillfactor = 90, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
+             autovacuum_vacuum_cost_delay = 0)} {sqlite strict};
 
 -- Each index contains only the jobs that are searched through it.
 create index job_due on duly.job (ready_at) where state = 'scheduled';
@@ -168,57 +190,24 @@ create table duly.job_key (
     key    text collate "C" not null,
     job_id bigint not null,
     primary key (task, key)
-) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) {busy 100} {sqlite strict, without rowid};
 
 -- Ended jobs are kept apart: the hot table stays small, and old rows are cheap to drop.
 create table duly.history (
-    id           bigint not null,
-    task         text not null,
-    args         text not null,
-    queue        text collate "C" not null,
-    priority     smallint not null,
-    tenant       text not null,
-    submitter    text not null,
-    title        text not null,
-    tags         text not null,
-    owner        text not null,
-    version      int not null,
-    key          text,
-    state        text collate "C" not null,
-    created_at   bigint not null,
-    due_at       bigint not null,
-    ready_at     bigint not null,
-    deadline     bigint,
-    late         text not null,
-    retry        text,
-    attempt      int not null,
-    crashes      int not null,
-    worker       bigint,
-    fence        bigint not null,
-    claimed_at   bigint,
-    schedule_id  bigint,
-    fire_id      bigint,
-    reason       text not null,
-    ended_at     bigint not null,
-    result       text,
-    error        text,
-    request      bigint not null,
-    limits       text,
-    needs        text,
-    terms        text,
-    result_until bigint,
-    parent       bigint,
-    step         int,
-    part         int
-) /*[partitions] partition by range (ended_at) [partitions]*/;
+    id           bigint {postgres not null} {sqlite primary key},
+    {ended_job_columns}
+) /*[partitions] partition by range (ended_at) [partitions]*/ {sqlite strict};
 
-create index history_id on duly.history (id);
+{postgres create index history_id on duly.history (id);}
 create index history_moved on duly.history (request) where request <> id;
 create index history_ended on duly.history (ended_at);
 create index history_schedule on duly.history (schedule_id, ended_at) where schedule_id is not null;
 
 -- Dead letters. A retry moves the row back to the job table.
-create table duly.failed (like duly.history, primary key (id));
+create table duly.failed (
+    id           bigint primary key,
+    {ended_job_columns}
+) {sqlite strict};
 
 create index failed_moved on duly.failed (request) where request <> id;
 create index failed_ended on duly.failed (ended_at);
@@ -236,7 +225,7 @@ create table duly.attempt (
     reason     text not null,
     error      text,
     primary key (job_id, number, fence)
-);
+) {sqlite strict, without rowid};
 
 create index attempt_ended on duly.attempt (ended_at);
 
@@ -260,7 +249,9 @@ create table duly.worker (
     told        text not null default 'run',
     told_slots  int,
     died        boolean not null default false  -- it ended without saying so, and another process noticed
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) {busy 50} {sqlite strict};
+
+{sqlite create index worker_lease on duly.worker (lease_until);}
 
 -- Messages to the worker that runs a job, such as cancel.
 create table duly.signal (
@@ -268,7 +259,7 @@ create table duly.signal (
     what   text not null,
     reason text not null,
     at     bigint not null
-) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) {busy 100} {sqlite strict};
 
 create table duly.queue (
     name        text collate "C" primary key,
@@ -279,8 +270,9 @@ create table duly.queue (
     rate_period bigint,
     arrival     bigint not null default 0,
     fair        boolean not null default false
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) {busy 50} {sqlite strict, without rowid};
 
+{postgres
 /*[partitions]
 -- The name of a day partition.
 create function duly.day_name(parent text, instant bigint) returns text
@@ -390,6 +382,7 @@ exception
 end
 $$;
 [partitions]*/
+}
 
 -- A limit with one rendered name. The row is locked when a job enters or leaves, and the jobs inside
 -- are counted from the holdings.
@@ -402,7 +395,7 @@ create table duly.lane (
     arrival     bigint not null,  -- theoretical arrival time of the last job (GCRA)
     opens_at    bigint,           -- when the next job may enter, if jobs wait
     used_at     bigint not null
-) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) {busy 50} {sqlite strict};
 
 create index lane_opens on duly.lane (opens_at) where opens_at is not null;
 create index lane_used on duly.lane (used_at);
@@ -411,7 +404,7 @@ create table duly.holding (
     lane   text collate "C" not null,
     job_id bigint not null,
     primary key (lane, job_id)
-) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) {busy 100} {sqlite strict};
 
 create index holding_job on duly.holding (job_id);
 
@@ -421,7 +414,7 @@ create table duly.lane_rule (
     concurrency int,
     rate_count  int,
     rate_period bigint
-);
+) {sqlite strict};
 
 create table duly.log (
     job_id  bigint not null,
@@ -431,7 +424,7 @@ create table duly.log (
     level   text not null,
     text    text not null,
     primary key (job_id, seq)
-);
+) {sqlite strict};
 
 create index log_at on duly.log (at);
 
@@ -443,7 +436,7 @@ create table duly.note (
     percent double precision not null,
     message text not null,
     meta    text
-);
+) {sqlite strict};
 
 create index note_at on duly.note (at);
 
@@ -452,7 +445,7 @@ create table duly.app (
     name  text collate "C" primary key,
     mark  text not null,
     since bigint not null
-);
+) {sqlite strict, without rowid};
 
 -- Every set that nodes have announced for an app.
 create table duly.declaration (
@@ -462,14 +455,14 @@ create table duly.declaration (
     seen_at    bigint not null,
     since      bigint not null, -- announced without a gap
     primary key (app, mark)
-);
+) {sqlite strict, without rowid};
 
 -- Schedules as the code last declared them, to detect changes by operators.
 create table duly.declared (
     name text collate "C" primary key,
     app  text collate "C" not null,
     plan text not null
-);
+) {sqlite strict, without rowid};
 
 create index declared_app on duly.declared (app, name);
 
@@ -481,7 +474,7 @@ create table duly.applied (
     number bigint not null,
     at     bigint not null,
     who    text not null
-);
+) {sqlite strict, without rowid};
 
 -- API tokens. Only the hash of the secret is kept.
 create table duly.token (
@@ -495,7 +488,7 @@ create table duly.token (
     expires_at   bigint,
     revoked_at   bigint,
     last_used_at bigint
-);
+) {sqlite strict};
 
 create unique index token_name on duly.token (name) where revoked_at is null;
 
@@ -505,7 +498,7 @@ create table duly.session (
     hash       text collate "C" primary key,
     holder     text collate "C" not null,
     expires_at bigint not null
-);
+) {sqlite strict};
 
 -- The audit log. Each hash covers the row and the previous hash. The deed identifies a repeated write.
 create table duly.audit (
@@ -519,7 +512,7 @@ create table duly.audit (
     deed     bigint not null unique,
     previous text not null,
     hash     text not null
-);
+) {sqlite strict};
 
 create index audit_subject on duly.audit (subject, number);
 create index audit_who on duly.audit (who, number);
@@ -529,8 +522,9 @@ create table duly.audit_head (
     id     int primary key,
     number bigint not null,
     hash   text not null
-);
+) {sqlite strict};
 
+{postgres
 create function duly.refuse_audit_change() returns trigger
     language plpgsql set search_path = duly, pg_temp
     as $$
@@ -544,6 +538,16 @@ create trigger audit_stays before update or delete on duly.audit
     for each row execute function duly.refuse_audit_change();
 create trigger audit_stays_whole before truncate on duly.audit
     for each statement execute function duly.refuse_audit_change();
+}
+{sqlite
+create trigger duly_audit_is_not_changed before update on duly.audit begin
+    select raise(abort, 'the audit log is only ever added to: update was refused');
+end;
+
+create trigger duly_audit_is_not_deleted before delete on duly.audit begin
+    select raise(abort, 'the audit log is only ever added to: delete was refused');
+end;
+}
 
 -- Problems that somebody has acknowledged, up to a time.
 create table duly.acknowledgement (
@@ -554,7 +558,7 @@ create table duly.acknowledgement (
     at      bigint not null,
     note    text not null,
     primary key (subject, kind)
-);
+) {sqlite strict, without rowid};
 
 -- Idempotency keys of callers, and the jobs they created. The mark is a digest of the request.
 create table duly.once (
@@ -564,7 +568,7 @@ create table duly.once (
     jobs text not null,
     at   bigint not null,
     primary key (who, key)
-);
+) {sqlite strict, without rowid};
 
 create index once_at on duly.once (at);
 
@@ -581,7 +585,7 @@ create table duly.flow (
     reason    text not null,       -- … and why
     opened_at bigint not null,
     ended_at  bigint
-);
+) {sqlite strict};
 
 create index flow_ended on duly.flow (ended_at) where ended_at is not null;
 create index flow_running on duly.flow (id) where ended_at is null;
@@ -613,7 +617,7 @@ create table duly.step (
     started_at bigint,
     ended_at   bigint,
     primary key (flow, number)
-);
+) {sqlite strict, without rowid};
 
 -- The jobs of a step, and the results that later steps use.
 create table duly.part (
@@ -624,7 +628,7 @@ create table duly.part (
     state  text collate "C" not null,
     result text,
     primary key (flow, step, part)
-);
+) {sqlite strict, without rowid};
 
 -- Emitted events. The reactor handles each once.
 create table duly.event (
@@ -636,7 +640,7 @@ create table duly.event (
     tenant    text not null,
     at        bigint not null,
     seen      boolean not null
-) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) {busy 100} {sqlite strict};
 
 create index event_unseen on duly.event (at, id) where not seen;
 create index event_name on duly.event (name, at);
@@ -649,12 +653,14 @@ create table duly.unanswered (
     job_id   bigint not null,
     event_id bigint not null,
     primary key (job_id, event_id)
-) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+) {busy 100} {sqlite strict, without rowid};
 
+{postgres
 -- The lock of the reactor: one process handles events at a time.
 create table duly.reactor (
     place int primary key
 );
+}
 
 -- Schedules that react to events.
 create index schedule_reacting on duly.schedule (id) where substr(rule, 1, 3) = 'on ';
@@ -669,7 +675,7 @@ create table duly.alert (
     told_at     bigint,
     resolved_at bigint,
     primary key (kind, subject)
-);
+) {sqlite strict, without rowid};
 
 -- The outbox of alerts. A row with next_at is still to be sent.
 create table duly.alert_message (
@@ -681,7 +687,7 @@ create table duly.alert_message (
     next_at     bigint,
     sent_at     bigint,
     error       text not null
-);
+) {sqlite strict};
 
 create index alert_message_pending on duly.alert_message (destination, made_at, id)
     where next_at is not null;
@@ -693,11 +699,11 @@ create table duly.alert_turn (
     holder  text collate "C" not null,
     until   bigint not null,
     told_at bigint
-);
+) {sqlite strict};
 
 -- Counters of everything that has ended, in one row. They outlive the history.
 create table duly.counter (
     place  int primary key,
     until  bigint not null,  -- what happened before it is counted
     counts text not null
-);
+) {sqlite strict};
