@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import NullPool, create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
@@ -131,7 +131,7 @@ async def test_a_session_that_is_not_awaited_is_told_so() -> None:
 
 
 def test_another_database_is_told_which_one_duly_uses(url: str) -> None:
-    with Session(create_engine("sqlite://")) as session:
+    with Session(create_engine("sqlite://", poolclass=NullPool)) as session:
         with pytest.raises(SchemaMismatch) as refused:
             shop.add.cancel(key="order 7", connection=session)
         assert str(refused.value) == (

@@ -250,9 +250,9 @@ CALLS = {
         "this is an AsyncSession: await duly.aenqueue_many(…, connection=…)",
     ),
     "another database's session": (
-        "from sqlalchemy import create_engine\n"
+        "from sqlalchemy import NullPool, create_engine\n"
         "from sqlalchemy.orm import Session\n"
-        'with Session(create_engine("sqlite://")) as session:\n'
+        'with Session(create_engine("sqlite://", poolclass=NullPool)) as session:\n'
         "    confirm.using(connection=session).enqueue(7)  # here",
         "the session's database has no duly tables; duly uses {folder}/duly.db",
     ),

@@ -232,9 +232,11 @@ async def test_asking_for_a_store_that_is_not_there_does_not_make_one(path: Path
 
 def test_a_file_that_is_not_a_database_is_refused_and_left_alone(path: Path) -> None:
     path.write_text("Dear diary, " * 100)
-    with pytest.raises(StoreUnavailable, match="not a database"):
+    with pytest.raises(StoreUnavailable, match="not a database") as refused:
         asyncio.run(SqliteDatabase(path, statements=STATEMENTS).open())
     assert path.read_text() == "Dear diary, " * 100
+    assert refused.value.__cause__ is not None  # its traceback keeps the connection alive
+    assert path not in {link.resolve() for link in Path("/proc/self/fd").iterdir()}
 
 
 def test_a_database_is_not_used_on_another_loop_than_its_own(path: Path) -> None:

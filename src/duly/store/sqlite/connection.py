@@ -5,6 +5,7 @@ Nothing here starts a thread or takes a lock: the writer, the reader and the sim
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
@@ -66,22 +67,32 @@ def connect(
     if synchronous not in get_args(Synchronous):
         raise InvalidValue(f"synchronous={synchronous!r}: it is one of {get_args(Synchronous)}")
     connection = _connection(path, "rw", busy, factory)
-    mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
-    if mode not in {"wal", "memory"}:
-        connection.close()
-        raise StoreUnavailable(
-            f"{path}: SQLite cannot keep a write-ahead log there, only a journal of mode {mode}; "
-            "use a file on a local disk"
-        )
-    connection.execute(f"pragma synchronous = {synchronous}")
-    connection.execute("pragma wal_autocheckpoint = 1000")
-    connection.execute("pragma foreign_keys = on")
+    with closed_on_error(connection):
+        mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
+        if mode not in {"wal", "memory"}:
+            raise StoreUnavailable(
+                f"{path}: SQLite cannot keep a write-ahead log there, only a journal of mode "
+                f"{mode}; use a file on a local disk"
+            )
+        connection.execute(f"pragma synchronous = {synchronous}")
+        connection.execute("pragma wal_autocheckpoint = 1000")
+        connection.execute("pragma foreign_keys = on")
     return connection
 
 
 def connect_to_read(path: Path, *, busy: timedelta = BUSY) -> sqlite3.Connection:
     """Open a read-only connection, which never checkpoints, not even when it closes."""
     return _connection(path, "ro", busy, sqlite3.Connection)
+
+
+@contextmanager
+def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    """Close a connection that cannot be prepared."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def execute(
@@ -193,5 +204,6 @@ def _connection(
         factory=factory,
         check_same_thread=factory is sqlite3.Connection,
     )
-    connection.execute("pragma mmap_size = 0")
+    with closed_on_error(connection):
+        connection.execute("pragma mmap_size = 0")
     return connection

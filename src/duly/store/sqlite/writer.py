@@ -17,6 +17,7 @@ from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.store.sqlite.connection import (
     MEMORY,
     Synchronous,
+    closed_on_error,
     connect,
     connect_to_read,
     primary_code,
@@ -75,9 +76,10 @@ class Writer:
             connection = connect(
                 self._path, self._synchronous, busy=self._patience / 2, factory=factory
             )
-        connection.execute(f"pragma busy_timeout = {_milliseconds(BUSY)}")
-        self._file.opened()
-        self._version = _version(connection)
+        with closed_on_error(connection):
+            connection.execute(f"pragma busy_timeout = {_milliseconds(BUSY)}")
+            self._file.opened()
+            self._version = _version(connection)
         return connection
 
     def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
@@ -181,7 +183,8 @@ class Reader:
 
     def connect(self) -> sqlite3.Connection:
         connection = connect_to_read(self._path, busy=self._patience / 2)
-        self._file.opened()
+        with closed_on_error(connection):
+            self._file.opened()
         return connection
 
     def serve(self, connection: sqlite3.Connection, take: Take, /) -> None:
