@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from duly.cli import main
+from duly.cli.main import COMMANDS
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -49,3 +51,10 @@ def test_bash_completes_commands_and_choices(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["scheduler schedules", "json jsonl"]
+
+
+def test_each_command_is_completed_with_what_it_does() -> None:
+    found = {one.value: one.help for one in main.shell_complete(click.Context(main), "")}
+    assert {*found} == {*COMMANDS}
+    assert found["jobs"] == "list, show, logs, retry, cancel, remove"
+    assert all(found.values())

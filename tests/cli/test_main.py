@@ -30,11 +30,18 @@ def test_other_names_lead_to_the_same_commands() -> None:
         )
 
 
-def test_help_waits_for_nothing() -> None:
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "main(['--help'], standalone_mode=False)",
+        "print(main.shell_complete(click.Context(main), 's'))",
+    ],
+)
+def test_help_and_completion_wait_for_nothing(asked: str) -> None:
     program = (
         "import sys, click\n"
         "from duly.cli.main import main\n"
-        "main(['--help'], standalone_mode=False)\n"
+        f"{asked}\n"
         "heavy = {'asyncio', 'msgspec', 'psycopg', 'sqlite3', 'tomllib', 'logging', 'duly.app'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

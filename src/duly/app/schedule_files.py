@@ -7,12 +7,14 @@ that a file leaves to its tasks (queue, retry, limits, …) are filled in from t
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+
+from msgspec import Meta
 
 from duly.app.calls_by_name import started
 from duly.app.reactions import reaction_call
 from duly.errors import DulyError, InvalidValue, SignatureChanged
-from duly.files.comparison import FilePlan, PlannedChange, plan
+from duly.files.comparison import FieldDifference, FilePlan, PlannedChange, plan
 from duly.files.entry_plans import (
     DECIDED,
     Decided,
@@ -40,11 +42,63 @@ from duly.registry.definition import Definition
 from duly.registry.registry import Registry
 from duly.store.store import Store
 from duly.store.values import LimitRule, LimitStep, QueueStep, ScheduleStep, Step, StoredDefinitions
+from duly.views import filled as filled_view
 
 _WHAT_RUNS: Final = frozenset((*KINDS, "args", "cwd", "env", "stdin"))
 _LABEL: Final = tuple(one.name for one in SCHEDULE_FIELDS if not one.path)
 _OF_THE_TASK: Final = ("task", "args", "version", "limits", "needs")
 _POLICIES: Final = tuple(field.name for field in fields(Policies) if field.name in SCHEDULE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceView:
+    """A field that is, or becomes, another; as TOML, without secrets: build logs keep plans."""
+
+    field: str
+    old: str | None
+    new: str | None
+
+    @classmethod
+    def of(cls, each: FieldDifference) -> "DifferenceView":
+        old, new = each.shown
+        return cls(
+            field=each.field,
+            old=None if each.old is None else old,
+            new=None if each.new is None else new,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeView:
+    """The planned change of one entry."""
+
+    kind: Literal["schedule", "queue", "limit"]
+    name: str
+    action: str
+    owner: str | None
+    differences: list[DifferenceView]
+    drift: Annotated[list[DifferenceView], Meta(description="Set by a person, and kept.")]
+
+    @classmethod
+    def of(cls, change: PlannedChange) -> "ChangeView":
+        return filled_view(
+            cls,
+            change,
+            owner=change.owner or None,
+            differences=[DifferenceView.of(each) for each in change.differences],
+            drift=[DifferenceView.of(each) for each in change.drift],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanView:
+    """The changes that applying a file would make."""
+
+    file: str
+    counts: dict[str, int]
+    work: Annotated[bool, Meta(description="Whether there are changes to apply.")]
+    drift: bool
+    changes: list[ChangeView]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +112,16 @@ class FileDraft:
     standing: StoredDefinitions
     applied: Record | None = None  # the same, understood
     taken_back: int = 0  # the number of edits by others that are reverted
+
+    @property
+    def as_view(self) -> PlanView:
+        return PlanView(
+            file=self.file,
+            counts=dict(self.plan.counts),
+            work=not self.plan.is_empty,
+            drift=self.plan.has_drift,
+            changes=[ChangeView.of(change) for change in self.plan.changes],
+        )
 
     @property
     def is_written(self) -> bool:

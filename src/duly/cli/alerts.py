@@ -1,16 +1,14 @@
 """``duly alerts``: the messages about problems, and a test of their receivers."""
 
-from typing import TYPE_CHECKING
-
 import click
 
+from duly.alerts.delivery import Courier
 from duly.cli.formats import NOTHING, Listing, NounGroup, View, iso, list_options, show_list
 from duly.cli.store import NEEDS_YOU, run, settled, store_option
+from duly.clock import now
 from duly.errors import InvalidValue
-
-if TYPE_CHECKING:
-    from duly.model.alert import AlertMessage
-    from duly.settings.alerts import AlertSettings
+from duly.model.alert import AlertContent, AlertMessage
+from duly.settings.alerts import AlertSettings
 
 
 @click.group(cls=NounGroup)
@@ -70,11 +68,7 @@ def test(name: str | None) -> None:
         raise SystemExit(NEEDS_YOU)
 
 
-async def _sent(settings: "AlertSettings", names: list[str]) -> dict[str, str | None]:
-    from duly.alerts.delivery import Courier
-    from duly.clock import now
-    from duly.model.alert import AlertContent, AlertMessage
-
+async def _sent(settings: AlertSettings, names: list[str]) -> dict[str, str | None]:
     said = "This is a test of the alerts of duly. Nothing is wrong."
     content = AlertContent(title=f"[{settings.name}] test", text=said)
     courier, found = Courier(settings), dict[str, str | None]()
@@ -88,7 +82,7 @@ async def _sent(settings: "AlertSettings", names: list[str]) -> dict[str, str | 
     return found
 
 
-def _row(message: "AlertMessage", view: View) -> tuple[str, ...]:
+def _row(message: AlertMessage, view: View) -> tuple[str, ...]:
     return (
         view.moment(message.made_at),
         message.destination,
@@ -99,7 +93,7 @@ def _row(message: "AlertMessage", view: View) -> tuple[str, ...]:
     )
 
 
-def _plain(message: "AlertMessage") -> dict[str, object]:
+def _plain(message: AlertMessage) -> dict[str, object]:
     return {
         "id": message.key,
         "destination": message.destination,
@@ -115,7 +109,7 @@ def _plain(message: "AlertMessage") -> dict[str, object]:
 
 _COLOURS = {"sent": None, "pending": "yellow", "given up": "red"}
 
-MESSAGES: "Listing[AlertMessage]" = Listing(
+MESSAGES: Listing[AlertMessage] = Listing(
     headings=("MADE", "TO", "STATE", "ATTEMPTS", "TITLE", "ERROR"),
     row=_row,
     plain=_plain,

@@ -3,24 +3,33 @@
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from duly.app import Store
+from duly.app.capacity import Queues, Workers
+from duly.app.nouns import StoreNouns
+from duly.app.schedule_drafts import LimitInfo
 from duly.cli.formats import NOTHING, Listing, NounGroup, View, list_options, show_list
 from duly.cli.options import F, WholeNumber, with_options
 from duly.cli.output import roughly
 from duly.cli.store import ask, store_option
 from duly.errors import InvalidValue
+from duly.model.limit import Limit, Queue, Rate
+from duly.model.worker import WorkerInfo
 from duly.policy.redaction import one_line
-
-if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.app.capacity import Queues, Workers
-    from duly.app.schedule_drafts import LimitInfo
-    from duly.model.limit import Queue, Rate
-    from duly.model.worker import WorkerInfo
-    from duly.views.capacity import LimitView, QueueView, WorkerView
+from duly.views.capacity import (
+    LimitView,
+    QueueView,
+    WorkerView,
+    limit_list,
+    many,
+    queue_list,
+    queue_view,
+    worker_list,
+)
+from duly.views.workers import unheard_queue
 
 NO_LIMIT = "none"
 MOST_LISTED = 10_000
@@ -73,8 +82,6 @@ def list_queues(store: str, view: View) -> None:
       duly queues --watch
       duly queues -o json
     """
-    from duly.views.capacity import queue_list
-
     show_list(store, view, queue_list, QUEUES)
 
 
@@ -120,13 +127,9 @@ def set_queue(
 
 
 def _change_queue(
-    url: str, change: "Callable[[Queues], Awaitable[Queue]]", *, make: bool = False
+    url: str, change: Callable[[Queues], Awaitable[Queue]], *, make: bool = False
 ) -> None:
-    async def changed(store: "Store") -> "tuple[QueueView, str | None]":
-        from duly.app.nouns import StoreNouns
-        from duly.views.capacity import queue_view
-        from duly.views.workers import unheard_queue
-
+    async def changed(store: Store) -> tuple[QueueView, str | None]:
         queue = await change(StoreNouns(store).queues)
         return await queue_view(store, queue), await unheard_queue(store, queue.name)
 
@@ -136,7 +139,7 @@ def _change_queue(
         click.echo(f"note: {one_line(note)}", err=True)
 
 
-def _queue_row(queue: "QueueView") -> tuple[str, ...]:
+def _queue_row(queue: QueueView) -> tuple[str, ...]:
     state = "paused" if queue.paused else "fair" if queue.fair else "open"
     return (
         queue.name,
@@ -147,10 +150,8 @@ def _queue_row(queue: "QueueView") -> tuple[str, ...]:
     )
 
 
-def _counts(queue: "QueueView") -> tuple[str, ...]:
+def _counts(queue: QueueView) -> tuple[str, ...]:
     """Return the counts by state; a ``+`` means that there may be more."""
-    from duly.views.capacity import many
-
     live = (queue.scheduled, queue.ready, queue.running, queue.blocked)
     ended = (queue.succeeded, queue.cancelled, queue.expired)
     scheduled, ready, running, blocked = map(many, live)
@@ -163,7 +164,7 @@ _HEADINGS = (
     "QUEUE", "STATE", "CONCURRENCY", "RATE", "NOTE",
     "SCHEDULED", "READY", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED",
 )  # fmt: skip
-QUEUES: "Listing[QueueView]" = Listing(
+QUEUES: Listing[QueueView] = Listing(
     headings=_HEADINGS,
     wide=("BLOCKED", "EXPIRED"),
     row=lambda queue, _: (*_queue_row(queue), *_counts(queue)),
@@ -204,8 +205,6 @@ def list_limits(store: str, view: View) -> None:
 
     RUNNING is the number of jobs that hold the limit, WAITING the number that wait for it.
     """
-    from duly.views.capacity import limit_list
-
     show_list(store, view, limit_list, LIMITS)
 
 
@@ -226,7 +225,7 @@ def set_limit(*, name: str, concurrency: str | None, rate: str | None, store: st
     if concurrency is None and rate is None:
         raise click.UsageError("say what to set: --concurrency, --rate, or both")
 
-    async def done(there: "Store") -> "tuple[int | None, Rate | None]":
+    async def done(there: Store) -> tuple[int | None, Rate | None]:
         known = await there.limits.listed(limit=MOST_LISTED)
         numbers = _numbers(name, known, concurrency=concurrency, rate=rate)
         await there.limits.set(name, concurrency=numbers[0], rate=numbers[1])
@@ -247,7 +246,7 @@ def reset_limit(name: str, store: str) -> None:
       duly limits reset crm:17
     """
 
-    async def done(there: "Store") -> None:
+    async def done(there: Store) -> None:
         await there.limits.unset(name)
         _say_if_unmet(name, await there.limits.listed(limit=MOST_LISTED))
 
@@ -255,7 +254,7 @@ def reset_limit(name: str, store: str) -> None:
     click.echo(f"reset  {name}")
 
 
-LIMITS: "Listing[LimitView]" = Listing(
+LIMITS: Listing[LimitView] = Listing(
     headings=("LIMIT", "CONCURRENCY", "RATE", "RUNNING", "WAITING"),
     wide=("TEMPLATE",),
     row=lambda lane, _: (
@@ -273,11 +272,9 @@ LIMITS: "Listing[LimitView]" = Listing(
 
 
 def _numbers(
-    name: str, known: "Sequence[LimitInfo]", *, concurrency: str | None, rate: str | None
-) -> "tuple[int | None, Rate | None]":
+    name: str, known: Sequence[LimitInfo], *, concurrency: str | None, rate: str | None
+) -> tuple[int | None, Rate | None]:
     """Return concurrency and rate: the given values, and the current ones for those not given."""
-    from duly.model.limit import Limit
-
     found = [lane for lane in known if lane.name == name]
     found += [lane for lane in known if lane.template == name]
     at_once = found[0].concurrency if found else None
@@ -300,7 +297,7 @@ def _count(text: str) -> int | None:
     return int(text)
 
 
-def _say_if_unmet(name: str, known: "Sequence[LimitInfo]") -> None:
+def _say_if_unmet(name: str, known: Sequence[LimitInfo]) -> None:
     names = {lane.name for lane in known} | {lane.template for lane in known}
     if name not in names:
         near = get_close_matches(name, sorted(names), n=1)
@@ -344,8 +341,6 @@ def list_workers(store: str, view: View) -> None:
     heartbeat. STATE is the requested state, or that the process is gone, if this machine can see
     that.
     """
-    from duly.views.capacity import worker_list
-
     show_list(store, view, worker_list, WORKERS)
 
 
@@ -393,21 +388,18 @@ def scale_worker(name: str, slots: int, store: str) -> None:
 
 
 def _tell_worker(
-    url: str, order: "Callable[[Workers], Awaitable[Sequence[WorkerInfo]]]", doing: str
+    url: str, order: Callable[[Workers], Awaitable[Sequence[WorkerInfo]]], doing: str
 ) -> None:
     """Send the order; print for each worker what it does now, or that it is gone."""
 
-    async def told(store: "Store") -> "list[WorkerView]":
-        from duly.app.nouns import StoreNouns
-        from duly.views.capacity import WorkerView
-
+    async def told(store: Store) -> list[WorkerView]:
         return [WorkerView.of(info) for info in await order(StoreNouns(store).workers)]
 
     for one in ask(url, told):
         click.echo(f"{one.name} ({one.id}): {_gone(one, View()) or doing}")
 
 
-def _worker_row(worker: "WorkerView", view: View) -> tuple[str, ...]:
+def _worker_row(worker: WorkerView, view: View) -> tuple[str, ...]:
     ago = max(view.now - worker.beat_at, timedelta())
     return (
         worker.name,
@@ -423,11 +415,11 @@ def _worker_row(worker: "WorkerView", view: View) -> tuple[str, ...]:
     )
 
 
-def _gone(worker: "WorkerView", view: View) -> str:
+def _gone(worker: WorkerView, view: View) -> str:
     return f"gone, its lease expires {view.left(worker.lease_until)}" if worker.gone else ""
 
 
-WORKERS: "Listing[WorkerView]" = Listing(
+WORKERS: Listing[WorkerView] = Listing(
     headings=("NAME", "ID", "PID", "QUEUES", "RUNNING", "HEARTBEAT", "STATE"),
     wide=("TASKS", "RESOURCES", "VERSION"),
     row=_worker_row,

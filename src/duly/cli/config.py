@@ -2,16 +2,14 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from duly.cli.output import table
 from duly.cli.store import output_option
 from duly.policy.redaction import json_text
-
-if TYPE_CHECKING:
-    from duly.settings import Settings
+from duly.settings import Settings, load
+from duly.settings.settings import keys
 
 
 @click.command("config")
@@ -32,29 +30,23 @@ def config(output: str) -> None:
     \b
     Exit codes: 0 success, 2 a configured value is invalid: the message names it and its source.
     """
-    from duly.settings import load
-
     settings = load({}, os.environ, Path.cwd())
     _name_file(settings)
     click.echo(_as_json(settings) if output == "json" else _as_table(settings))
 
 
-def _name_file(settings: "Settings") -> None:
+def _name_file(settings: Settings) -> None:
     where = f"here ({settings.folder}) or above"
     none = f"none: no duly.toml and no [tool.duly] in a pyproject.toml, {where}"
     click.echo(f"file: {settings.file or none}", err=True)
 
 
-def _as_table(settings: "Settings") -> str:
-    from duly.settings.settings import keys
-
+def _as_table(settings: Settings) -> str:
     rows = [(name, settings.shown(name), settings.origin(name)) for name in keys()]
     return table(("SETTING", "VALUE", "FROM"), rows)
 
 
-def _as_json(settings: "Settings") -> str:
-    from duly.settings.settings import keys
-
+def _as_json(settings: Settings) -> str:
     shown = {
         name: {
             "value": settings.plain(name),

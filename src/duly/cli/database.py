@@ -1,16 +1,9 @@
-"""``duly db``: migrate and check the tables.
-
-The application is imported when a command runs, so that ``duly --help`` does not load asyncio.
-"""
-
-from typing import TYPE_CHECKING
+"""``duly db``: migrate and check the tables."""
 
 import click
 
+from duly.app import StoreReport, check_store, migrate_store
 from duly.cli.store import NEEDS_YOU, name_store, run, store_option
-
-if TYPE_CHECKING:
-    from duly.app import StoreReport
 
 
 @click.group()
@@ -31,8 +24,6 @@ def migrate_command(store: str) -> None:
     A SQLite file that does not exist is created. Nodes may keep running meanwhile, and several
     migrations at the same time do the work once. There are no down migrations.
     """
-    from duly.app import migrate_store
-
     name_store(store)
     done = run(
         migrate_store(store, report=lambda m: click.echo(f"applied  {m.number:04} {m.name}"))
@@ -47,8 +38,6 @@ def check_command(store: str) -> None:
 
     Exits with 1 if there is a problem, 5 if the database cannot be reached. Changes nothing.
     """
-    from duly.app import check_store
-
     name_store(store)
     report = run(check_store(store))
     for line in _lines(report):
@@ -58,7 +47,7 @@ def check_command(store: str) -> None:
         raise SystemExit(NEEDS_YOU)
 
 
-def _lines(report: "StoreReport") -> list[str]:
+def _lines(report: StoreReport) -> list[str]:
     schema = report.schema
     there, known = max(schema.applied, default=0), max(schema.expected)
     lines = [

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from duly.app import is_postgres
 from duly.cli.find_app import app_of
 from duly.cli.options import (
     app_argument,
@@ -23,6 +24,7 @@ from duly.cli.options import (
 from duly.cli.output import say
 from duly.cli.serving import begin, serve_app, with_secret
 from duly.cli.store import run, settled
+from duly.demo.past import make_past
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 DEMO: Final = "duly.demo"
@@ -76,9 +78,6 @@ def _run_demo(words: Mapping[str, Any]) -> None:
 
 def _make_history(store: str) -> None:
     """Fill a new database with one past day, so that there is something to look at."""
-    from duly.app import is_postgres
-    from duly.demo.past import make_past
-
     if not is_postgres(store) and not Path(store).exists():
         run(make_past(Path(store)))
 

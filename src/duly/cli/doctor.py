@@ -2,16 +2,14 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from duly.cli.formats import is_coloured
 from duly.cli.store import NEEDS_YOU, name_store, output_option, run, store_option
+from duly.doctor import Finding, examine
 from duly.policy.redaction import json_text, one_line
-
-if TYPE_CHECKING:
-    from duly.doctor import Finding
 
 MARKS: Final = {"ok": "✓", "warning": "▲", "problem": "✕"}
 PLAIN_MARKS: Final = {"ok": "+", "warning": "!", "problem": "x"}
@@ -41,8 +39,6 @@ def doctor(store: str, output: str) -> None:
     \b
     Exit codes: 0 no errors, 1 errors found, 5 the database cannot be reached.
     """
-    from duly.doctor import examine
-
     name_store(store)
     found = run(examine(store))
     if output == "json":
@@ -54,7 +50,7 @@ def doctor(store: str, output: str) -> None:
         raise SystemExit(NEEDS_YOU)
 
 
-def _lines(found: "Sequence[Finding]") -> Iterator[str]:
+def _lines(found: Sequence[Finding]) -> Iterator[str]:
     marks = MARKS if _can_print("".join(MARKS.values())) else PLAIN_MARKS
     width = max(len(finding.check) for finding in found)
     for finding in found:
@@ -65,7 +61,7 @@ def _lines(found: "Sequence[Finding]") -> Iterator[str]:
             yield f"  {' ' * width}  fix: {_encodable(finding.fix)}"
 
 
-def _summary(found: "Sequence[Finding]") -> str:
+def _summary(found: Sequence[Finding]) -> str:
     problems = sum(finding.level == "problem" for finding in found)
     warnings = sum(finding.level == "warning" for finding in found)
     if not problems and not warnings:
@@ -74,7 +70,7 @@ def _summary(found: "Sequence[Finding]") -> str:
     return f"{len(found)} checks: {counts}"
 
 
-def _plain(found: "Sequence[Finding]") -> dict[str, object]:
+def _plain(found: Sequence[Finding]) -> dict[str, object]:
     return {
         "ok": all(finding.level != "problem" for finding in found),
         "findings": [

@@ -4,10 +4,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from duly.app import Store
+from duly.app.events import emitted
+from duly.app.nouns import StoreNouns
 from duly.cli.formats import (
     NOTHING,
     Listing,
@@ -17,18 +20,23 @@ from duly.cli.formats import (
     read_past,
     show_list,
     utc_option,
-    view_as_dict,
+    view_json,
 )
+from duly.cli.inputs import read_untyped
 from duly.cli.options import WholeNumber, page_options
 from duly.cli.output import is_confirmed, table
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
 from duly.errors import InvalidValue
+from duly.model.event import Emitted
 from duly.policy.redaction import json_text, one_line, shortened
-
-if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.model.event import Emitted
-    from duly.views.event import EventView, ReplayResult
+from duly.views.event import (
+    NO_REACTION,
+    EventView,
+    ReplayResult,
+    emit_events,
+    event_detail,
+    event_list,
+)
 
 MOST_LISTED: Final = 1_000
 LONGEST_CELL: Final = 60
@@ -93,9 +101,7 @@ def list_command(
     begin, end = (_ago(text, option) for text, option in ((since, "--since"), (until, "--until")))
     on: str | None = None
 
-    async def found(opened: "Store") -> "list[EventView]":
-        from duly.views.event import event_list
-
+    async def found(opened: Store) -> list[EventView]:
         nonlocal on
         page = await event_list(
             opened, pattern, key=key, since=begin, until=end, after=after, limit=limit
@@ -116,17 +122,8 @@ def list_command(
 @utc_option
 def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
     """Show the payload of an event (secrets hidden), and the reaction of each schedule."""
-
-    async def looked(opened: "Store") -> "EventView":
-        from duly.views.event import event_detail
-
-        return await event_detail(opened, number)
-
-    found = ask(store, looked)
-    if output == "json":
-        click.echo(json_text(view_as_dict(found)))
-    else:
-        click.echo("\n".join(_lines(found, View(utc=utc))))
+    found = ask(store, lambda opened: event_detail(opened, number))
+    click.echo(view_json(found) if output == "json" else "\n".join(_lines(found, View(utc=utc))))
 
 
 @events.command("emit")
@@ -152,13 +149,7 @@ def emit_command(
     Exit codes: 0 success, 2 invalid usage, 5 the database cannot be reached.
     """
     event = _event(name, fields, key=key, whole=whole)
-
-    async def emitted(opened: "Store") -> list[int]:
-        from duly.views.event import emit_events
-
-        return await emit_events(opened, [event])
-
-    [number] = ask(store, emitted, make=True)
+    [number] = ask(store, lambda opened: emit_events(opened, [event]), make=True)
     click.echo(number)
 
 
@@ -205,9 +196,7 @@ def replay_command(
     3 no such schedule, 5 the database cannot be reached.
     """
 
-    async def replayed(opened: "Store") -> "ReplayResult":
-        from duly.app.nouns import StoreNouns
-
+    async def replayed(opened: Store) -> ReplayResult:
         now = (await opened.maintenance.progress()).now
         between = _moment(since, "--since", now), _moment(until, "--until", now)
         events = StoreNouns(opened).events
@@ -219,7 +208,7 @@ def replay_command(
 
     done = ask(store, replayed)
     if output == "json":
-        click.echo(json_text(view_as_dict(done)))
+        click.echo(view_json(done))
     else:
         for number in done.jobs:
             click.echo(number)
@@ -230,7 +219,7 @@ def _ago(text: str | None, option: str) -> datetime | None:
     return None if text is None else _moment(text, option, View().now)
 
 
-def _row(event: "EventView", view: View) -> tuple[str, ...]:
+def _row(event: EventView, view: View) -> tuple[str, ...]:
     payload = json_text(event.payload)
     return (
         view.moment(event.at),
@@ -244,9 +233,7 @@ def _row(event: "EventView", view: View) -> tuple[str, ...]:
     )
 
 
-def _lines(event: "EventView", view: View) -> Iterator[str]:
-    from duly.views.event import NO_REACTION
-
+def _lines(event: EventView, view: View) -> Iterator[str]:
     yield f"{event.name}, event {event.id}"
     facts = {
         "at": f"{view.moment(event.at)}, {view.passed(event.at)}",
@@ -263,7 +250,7 @@ def _lines(event: "EventView", view: View) -> Iterator[str]:
     yield _reactions(event) if event.reactions else f"{NO_REACTION}."
 
 
-def _reactions(event: "EventView") -> str:
+def _reactions(event: EventView) -> str:
     rows = [
         (
             one.schedule,
@@ -276,11 +263,11 @@ def _reactions(event: "EventView") -> str:
     return table(("SCHEDULE", "OUTCOME", "WHY", "JOB"), rows)
 
 
-def _colour(event: "EventView") -> str | None:
+def _colour(event: EventView) -> str | None:
     return "yellow" if any(one.outcome == "skipped" for one in event.reactions) else None
 
 
-EVENTS: "Listing[EventView]" = Listing(
+EVENTS: Listing[EventView] = Listing(
     headings=("AT", "NAME", "KEY", "PAYLOAD", "REACTIONS", "ID"),
     wide=("SOURCE", "TENANT"),
     row=_row,
@@ -290,10 +277,7 @@ EVENTS: "Listing[EventView]" = Listing(
 )
 
 
-def _event(name: str, fields: tuple[str, ...], *, key: str | None, whole: str | None) -> "Emitted":
-    from duly.app.events import emitted
-    from duly.cli.inputs import read_untyped
-
+def _event(name: str, fields: tuple[str, ...], *, key: str | None, whole: str | None) -> Emitted:
     payload = {} if whole is None else _object(whole)
     for one in fields:
         field, equals, value = one.partition("=")
@@ -322,13 +306,13 @@ def _moment(text: str, option: str, now: datetime) -> datetime:
     return read_past(text, zone=None, option=option, now=now)
 
 
-def _make_sure(foreseen: "ReplayResult", *, yes: bool) -> None:
+def _make_sure(foreseen: ReplayResult, *, yes: bool) -> None:
     deed = f"let {foreseen.schedule} react to {foreseen.events:,} events"
     if not yes and foreseen.events > FEW and not is_confirmed(deed):
         raise SystemExit(NEEDS_YOU)
 
 
-def _summary(done: "ReplayResult") -> str:
+def _summary(done: ReplayResult) -> str:
     if not done.events:
         return f"nothing to do: {done.schedule} has reacted to all matching events in that time"
     many = f"{done.events:,} event{'s' * (done.events != 1)}"

@@ -24,6 +24,7 @@ from duly.errors import RuleError, ZoneMissing
 from duly.policy.redaction import json_text
 from duly.rules import at, local_time
 from duly.settings.loading import machine_zone
+from duly.views import as_dict
 
 if TYPE_CHECKING:
     from duly.app import Store
@@ -113,11 +114,9 @@ class View:
         return NOTHING if moment is None else f"{roughly(max(self.now - moment, timedelta()))} ago"
 
 
-def view_as_dict(view: object) -> Mapping[str, object]:
-    """Return a view as a dict with the same fields as the JSON of the HTTP API."""
-    from duly.views import as_dict
-
-    return as_dict(view)
+def view_json(view: object) -> str:
+    """Return a view as JSON, with the same fields as in the HTTP API."""
+    return json_text(as_dict(view))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +129,7 @@ class Listing(Generic[T]):
     nothing: str  # the message for an empty list
     wide: Sequence[str] = ()  # more headings
     colour: Callable[[T], str | None] = lambda _: None
-    plain: Callable[[T], Mapping[str, object]] = view_as_dict  # for JSON
+    plain: Callable[[T], Mapping[str, object]] = as_dict  # for JSON
 
 
 utc_option: Final = click.option("--utc", is_flag=True, help="Show times in UTC.")

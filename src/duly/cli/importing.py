@@ -9,21 +9,35 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from duly.app.import_sources import (
+    is_database,
+    read_beat_dump,
+    read_beat_tables,
+    read_django_q,
+    read_django_q_dump,
+    read_rq_scheduler,
+    read_tasks_export,
+    read_tasks_scheduler,
+    shown_address,
+)
 from duly.cli.inputs import BoundedReader
 from duly.cli.output import say
 from duly.cli.store import NEEDS_YOU, USAGE, settled, store_of
 from duly.errors import DulyError, InvalidValue, RuleError
+from duly.files.file_text import write
+from duly.files.importers import Imported
+from duly.files.importers.apscheduler import PRINT_JOBS, from_printed, job_store_refused
+from duly.files.importers.celery_beat import from_schedule
+from duly.files.importers.collector import LEFT_OUT, ImportCollector
+from duly.files.importers.crontab import from_crontab
+from duly.files.importers.systemd import from_shown_units, from_units
 from duly.policy.redaction import one_line, redacted
 from duly.registry.app_loading import find
 from duly.settings.loading import machine_zone
-
-if TYPE_CHECKING:
-    from duly.files.importers import Imported
-
 
 STDIN: Final = "-"
 MOST_FILES: Final = 10_000
@@ -72,15 +86,13 @@ def crontab(source: str | None, *, zone: str | None, system: bool | None) -> Non
       duly import crontab /etc/crontab --system --zone UTC
       duly import crontab /etc/cron.d --zone UTC
     """
-    from duly.files.importers.crontab import from_crontab
-
     is_folder = source is not None and Path(source).is_dir()
     with_users = True if is_folder and system is None else system
 
-    def read(text: str) -> "Imported":
+    def read(text: str) -> Imported:
         return from_crontab(text, zone=zone, machine_zone=machine_zone(), system=with_users)
 
-    def found() -> "Imported":
+    def found() -> Imported:
         if is_folder:
             return _joined(str(source), read)
         return read(_text(source, "crontab -l | duly import crontab"))
@@ -99,9 +111,8 @@ def systemd(source: str | None, *, zone: str | None) -> None:
       duly import systemd backup.timer             with backup.service in the same folder
       systemctl cat backup.timer backup.service | duly import systemd
     """
-    from duly.files.importers.systemd import from_shown_units, from_units
 
-    def found() -> "Imported":
+    def found() -> Imported:
         if source in (None, STDIN):
             shown = _text(source, "systemctl cat backup.timer backup.service | duly import systemd")
             return from_shown_units(shown, zone=zone, machine_zone=machine_zone())
@@ -132,10 +143,7 @@ def celery_beat(source: str | None, *, zone: str | None) -> None:
     only read. For databases other than SQLite and PostgreSQL, use a dump.
     """
 
-    def found() -> "Imported":
-        from duly.app.import_sources import is_database, read_beat_dump, read_beat_tables
-        from duly.files.importers.celery_beat import from_schedule
-
+    def found() -> Imported:
         if _is_text(source):
             return read_beat_dump(_text(source, "-"), zone=zone)
         if source is None or is_database(source):
@@ -166,9 +174,7 @@ def django_tasks_scheduler(source: str | None, *, partial: bool) -> None:
       python manage.py export | duly import django-tasks-scheduler -
     """
 
-    def found() -> "Imported":
-        from duly.app.import_sources import read_tasks_export, read_tasks_scheduler
-
+    def found() -> Imported:
         if _is_text(source):
             return read_tasks_export(_text(source, "-"))
         return read_tasks_scheduler(_database(source))
@@ -193,9 +199,7 @@ def django_q2(source: str | None, *, zone: str | None, partial: bool) -> None:
       python manage.py dumpdata django_q.schedule | duly import django-q2 - --zone Europe/Berlin
     """
 
-    def found() -> "Imported":
-        from duly.app.import_sources import read_django_q, read_django_q_dump
-
+    def found() -> Imported:
         if _is_text(source):
             return read_django_q_dump(_text(source, "-"), zone=zone)
         return read_django_q(_database(source), zone=zone)
@@ -218,9 +222,7 @@ def rq_scheduler(source: str, *, zone: str | None, partial: bool) -> None:
       duly import rq-scheduler redis://host:6379/0 --zone Europe/Berlin > schedules.toml
     """
 
-    def found() -> "Imported":
-        from duly.app.import_sources import read_rq_scheduler
-
+    def found() -> Imported:
         return read_rq_scheduler(source, zone=zone, machine_zone=machine_zone())
 
     _print(found, partial=partial)
@@ -239,8 +241,6 @@ class _ShowsScript(click.Command):
     """A command whose help ends with the script that prints the jobs."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from duly.files.importers.apscheduler import PRINT_JOBS
-
         super().format_epilog(ctx, formatter)
         with formatter.section("print_jobs.py"):
             formatter.write(textwrap.indent(PRINT_JOBS, "  "))
@@ -259,16 +259,12 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
     \b
       python print_jobs.py | duly import apscheduler --zone Europe/Berlin
     """
-    from duly.files.importers.apscheduler import PRINT_JOBS, from_printed, job_store_refused
-
     if source is None and sys.stdin.isatty():
         say("Run this in the program that has the scheduler, and pipe its output here:\n")
         click.echo(PRINT_JOBS, nl=False, err=True)
         raise SystemExit(USAGE)
 
-    def found() -> "Imported":
-        from duly.app.import_sources import is_database, shown_address
-
+    def found() -> Imported:
         if source not in (None, STDIN) and is_database(str(source)):
             raise job_store_refused(shown_address(str(source)))
         text = _text(source, "python print_jobs.py | duly import apscheduler")
@@ -292,7 +288,7 @@ def _configured_zone() -> str | None:
 
 
 def _print(
-    found: "Callable[[], Imported]",
+    found: Callable[[], Imported],
     *,
     each: tuple[str, str] = ("entry", "entries"),
     partial: bool = True,
@@ -301,9 +297,6 @@ def _print(
 
     Without ``partial``, the file is not printed if an entry could not be read.
     """
-    from duly.files.file_text import write
-    from duly.files.importers.collector import LEFT_OUT
-
     try:
         imported = found()
     except RuleError as error:
@@ -354,10 +347,8 @@ def _decoded(data: bytes, place: str) -> str:
         ) from None
 
 
-def _joined(folder: str, read: "Callable[[str], Imported]") -> "Imported":
+def _joined(folder: str, read: Callable[[str], Imported]) -> Imported:
     """Convert all files of a folder; entries of the same name get distinct ones."""
-    from duly.files.importers.collector import ImportCollector
-
     basket, reader = ImportCollector(), BoundedReader()
     for path in sorted(Path(folder).iterdir())[:MOST_FILES]:
         if not path.is_file() or path.name.startswith("."):

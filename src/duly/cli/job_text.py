@@ -2,15 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from duly.cli.formats import NOTHING, Listing, View
 from duly.cli.output import lined_up, roughly, table
 from duly.policy.redaction import json_text, one_line, shortened
-
-if TYPE_CHECKING:
-    from duly.views.flow import FlowView, StepView
-    from duly.views.job import JobDetail, JobView
+from duly.policy.why import about, first_line
+from duly.views.flow import FlowView, StepView
+from duly.views.job import JobDetail, JobView
 
 LONGEST_CELL: Final = 70
 LONGEST_ERROR: Final = 4_000
@@ -21,7 +20,7 @@ DEEPEST: Final = 12
 COLOURS: Final = {"failed": "red", "running": "cyan", "expired": "yellow", "cancelled": "yellow"}
 
 
-def job_text(job: "JobDetail", view: View) -> str:
+def job_text(job: JobDetail, view: View) -> str:
     """Return all details of a job, in sections; empty sections are left out."""
     sections = {
         "STEPS": flow_text(job.flow) if job.flow else "",
@@ -37,7 +36,7 @@ def job_text(job: "JobDetail", view: View) -> str:
     return "\n\n".join([one_line(job.why.sentence), *told])
 
 
-def _row(job: "JobView", view: View) -> tuple[str, ...]:
+def _row(job: JobView, view: View) -> tuple[str, ...]:
     return (
         str(job.id),
         job.state.value,
@@ -54,7 +53,7 @@ def _row(job: "JobView", view: View) -> tuple[str, ...]:
     )
 
 
-JOBS: "Listing[JobView]" = Listing(
+JOBS: Listing[JobView] = Listing(
     headings=("ID", "STATE", "TASK", "TITLE", "QUEUE", "DUE", "AGE/TOOK", "REASON"),
     wide=("TENANT", "KEY", "ATTEMPT", "WORKER"),
     row=_row,
@@ -70,7 +69,7 @@ def _arguments(args: object) -> str:
     return _pairs((name, json_text(value)) for name, value in args.items())
 
 
-def _about(job: "JobDetail", view: View) -> str:
+def _about(job: JobDetail, view: View) -> str:
     return _pairs(
         (
             ("task", job.task),
@@ -93,14 +92,14 @@ def _about(job: "JobDetail", view: View) -> str:
     )
 
 
-def _limits(job: "JobDetail") -> str:
+def _limits(job: JobDetail) -> str:
     limits = ((limit.name, str(limit)) for limit in job.limits)
     needs = ((name, f"needs {amount}") for name, amount in job.needs.items())
     callbacks = ((occasion, str(callback)) for occasion, callback in job.callbacks)
     return _pairs([*limits, *needs, ("timeout", job.timeout or ""), *callbacks])
 
 
-def _where(job: "JobDetail") -> str:
+def _where(job: JobDetail) -> str:
     process = f", process {job.process}" if job.process else ""
     done = f"{job.progress.percent:.0f} % {job.progress.message}" if job.progress else ""
     return _pairs(
@@ -113,7 +112,7 @@ def _where(job: "JobDetail") -> str:
     )
 
 
-def _attempts(job: "JobDetail", view: View) -> str:
+def _attempts(job: JobDetail, view: View) -> str:
     """Return a table of the attempts, and below it their errors."""
     rows = [
         (
@@ -137,7 +136,7 @@ def _attempts(job: "JobDetail", view: View) -> str:
     return "\n\n".join(_indented(part) for part in (listed, *errors))
 
 
-def flow_text(flow: "FlowView") -> str:
+def flow_text(flow: FlowView) -> str:
     """Return the first steps of a flow, one per line, indented after a fork.
 
     The position of a step shows what it depends on; where it cannot, its line names the steps.
@@ -171,9 +170,7 @@ def depths_of(before: Sequence[Sequence[int]]) -> list[int]:
     return depths
 
 
-def _step(flow: "FlowView", step: "StepView", depths: Sequence[int]) -> tuple[str, ...]:
-    from duly.policy.why import about
-
+def _step(flow: FlowView, step: StepView, depths: Sequence[int]) -> tuple[str, ...]:
     jobs = NOTHING
     if step.job_id is not None:
         jobs = f"flow:{flow.id} task:{step.task}" if step.is_map else f"job {step.job_id}"
@@ -187,10 +184,8 @@ def _step(flow: "FlowView", step: "StepView", depths: Sequence[int]) -> tuple[st
     )
 
 
-def _remark(flow: "FlowView", step: "StepView", depths: Sequence[int]) -> str:
+def _remark(flow: FlowView, step: StepView, depths: Sequence[int]) -> str:
     """Return dependencies that the position does not show, condition, awaited event, failure."""
-    from duly.policy.why import first_line
-
     said = []
     if not _is_seen(step, depths):
         names = flow.names(step.before[:MOST_NAMED])
@@ -205,7 +200,7 @@ def _remark(flow: "FlowView", step: "StepView", depths: Sequence[int]) -> str:
     return "; ".join(filter(None, said))
 
 
-def _is_seen(step: "StepView", depths: Sequence[int]) -> bool:
+def _is_seen(step: StepView, depths: Sequence[int]) -> bool:
     """Return whether the position of a step shows its dependencies.
 
     It does if there are none, or one that is the line above or the step it is indented under.

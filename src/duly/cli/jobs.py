@@ -4,10 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from shlex import quote
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
+from duly.app import Store
 from duly.cli.formats import (
     FilteredNounGroup,
     Listing,
@@ -15,7 +16,7 @@ from duly.cli.formats import (
     list_options,
     show_list,
     utc_option,
-    view_as_dict,
+    view_json,
 )
 from duly.cli.job_text import JOBS, job_text
 from duly.cli.options import WholeNumber, page_options
@@ -23,17 +24,13 @@ from duly.cli.output import is_confirmed
 from duly.cli.store import MISSING, NEEDS_YOU, ask, output_option, store_option
 from duly.clock import sleep
 from duly.errors import DulyError, InvalidValue, NotFound, WrongState
-from duly.policy.redaction import json_text, one_line
-
-if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.model.flow import FlowProgress
-    from duly.model.job import StoredJob
-    from duly.model.job_filter import Filter
-    from duly.model.states import State
-    from duly.views.failures import FailureGroup
-    from duly.views.job import JobDetail, JobView
-
+from duly.model.flow import FlowProgress
+from duly.model.job import StoredJob
+from duly.model.job_filter import Filter, filter_of
+from duly.model.states import State
+from duly.policy.redaction import one_line
+from duly.views.failures import FailureGroup, failures
+from duly.views.job import JobView, job_detail, job_list, job_log
 
 T = TypeVar("T")
 
@@ -62,15 +59,12 @@ def retry_command(words: tuple[str, ...], first: int | None, *, yes: bool, store
     if numbers := numbers_in(words):
         do_to_each(store, numbers[:first], retried_one, going_on_from)
         return
-    wanted = among(filter_from(words), ["failed"], "retried")
+    wanted = among(filter_of(words), ["failed"], "retried")
 
-    async def retried(opened: "Store") -> Sequence[int]:
-        there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
-        if not is_agreed(there, "failed job", "retry", first=first, yes=yes):
-            return ()
+    async def retried(opened: Store) -> Sequence[int]:
         return await opened.jobs.retry_found(wanted, first=first)
 
-    tell(ask(store, retried), "retried")
+    do_to_all(store, wanted, retried, ("failed job", "retry", "retried"), first=first, yes=yes)
 
 
 @click.command("cancel")
@@ -95,20 +89,16 @@ def cancel_command(words: tuple[str, ...], reason: str, *, yes: bool, store: str
             cancelled_state,
         )
         return
-    wanted = among(filter_from(words), LIVING, "cancelled")
-
+    wanted = among(filter_of(words), LIVING, "cancelled")
     running = 0
 
-    async def cancelled(opened: "Store") -> Sequence[int]:
+    async def cancelled(opened: Store) -> Sequence[int]:
         nonlocal running
-        there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
-        if not is_agreed(there, "unfinished job", "cancel", yes=yes):
-            return ()
         done = await opened.jobs.cancel_found(wanted, reason=reason)
         running = await still_running(opened, wanted)
         return done
 
-    tell(ask(store, cancelled), "cancelled")
+    do_to_all(store, wanted, cancelled, ("unfinished job", "cancel", "cancelled"), yes=yes)
     if running:
         click.echo(f"{running:,} of them: {ASKED}", err=True)
 
@@ -131,27 +121,16 @@ def remove_command(words: tuple[str, ...], *, yes: bool, store: str) -> None:
     if numbers := numbers_in(words):
         do_to_each(store, numbers, lambda opened, one: opened.jobs.remove(one))
         return
-    wanted = among(filter_from(words), ENDED, "removed: cancel the others first")
+    wanted = among(filter_of(words), ENDED, "removed: cancel the others first")
 
-    async def removed(opened: "Store") -> Sequence[int]:
-        there = await opened.jobs.count(wanted, at_most=MOST_COUNTED)
-        if not is_agreed(there, "ended job", "remove", yes=yes):
-            return ()
+    async def removed(opened: Store) -> Sequence[int]:
         return await opened.jobs.remove_found(wanted)
 
-    tell(ask(store, removed), "removed")
+    do_to_all(store, wanted, removed, ("ended job", "remove", "removed"), yes=yes)
 
 
-def filter_from(words: Sequence[str]) -> "Filter":
-    from duly.model.job_filter import filter_of
-
-    return filter_of(words)
-
-
-def among(wanted: "Filter", states: Sequence[str], done: str) -> "Filter":
+def among(wanted: Filter, states: Sequence[str], done: str) -> Filter:
     """Return the filter, narrowed to jobs in one of these states."""
-    from duly.model.states import State
-
     possible = tuple(State(name) for name in states)
     meant = tuple(state for state in wanted.states or possible if state in possible)
     if not meant:
@@ -177,7 +156,7 @@ def is_number(word: str) -> bool:
 def do_to_each(
     url: str,
     numbers: Sequence[int],
-    act: "Callable[[Store, int], Awaitable[T]]",
+    act: Callable[[Store, int], Awaitable[T]],
     told: Callable[[T], str] | None = None,
 ) -> None:
     """Call ``act`` for each job; if it fails for one, print the error and go on with the others.
@@ -185,7 +164,7 @@ def do_to_each(
     ``told`` returns a remark about a job; empty for none.
     """
 
-    async def acted(store: "Store") -> list[DulyError]:
+    async def acted(store: Store) -> list[DulyError]:
         errors: list[DulyError] = []
         for number in dict.fromkeys(numbers):
             try:
@@ -205,14 +184,39 @@ def do_to_each(
         raise SystemExit(MISSING if missing else NEEDS_YOU)
 
 
-async def retried_one(store: "Store", number: int) -> "tuple[StoredJob, FlowProgress | None]":
+def do_to_all(
+    url: str,
+    wanted: Filter,
+    act: Callable[[Store], Awaitable[Sequence[int]]],
+    words: tuple[str, str, str],
+    *,
+    first: int | None = None,
+    yes: bool,
+) -> None:
+    """Count the matching jobs, ask for confirmation, act on all of them and print their numbers.
+
+    ``words`` are the noun, the verb and its participle.
+    """
+    noun, verb, done = words
+
+    async def acted(store: Store) -> Sequence[int]:
+        there = await store.jobs.count(wanted, at_most=MOST_COUNTED)
+        return await act(store) if is_agreed(there, noun, verb, first=first, yes=yes) else ()
+
+    numbers = ask(url, acted)
+    for number in numbers:
+        click.echo(number)
+    click.echo(f"{done} {counted(len(numbers), 'job')}", err=True)
+
+
+async def retried_one(store: Store, number: int) -> tuple[StoredJob, FlowProgress | None]:
     """Retry a job; return it and the progress of its flow, if it is or belongs to one."""
     job = await store.jobs.retry(number)
     flow = job.id if job.step is None else job.parent or job.id
     return job, (await store.jobs.flow_progress([flow])).get(flow)
 
 
-def going_on_from(done: "tuple[StoredJob, FlowProgress | None]") -> str:
+def going_on_from(done: tuple[StoredJob, FlowProgress | None]) -> str:
     job, flow = done
     if flow is None:
         return ""
@@ -220,14 +224,12 @@ def going_on_from(done: "tuple[StoredJob, FlowProgress | None]") -> str:
     return f"{which} continues from {counted(flow.failed, 'failed step')}"
 
 
-def cancelled_state(state: "State") -> str:
+def cancelled_state(state: State) -> str:
     return ASKED if state.value == "running" else state.value
 
 
-async def still_running(store: "Store", wanted: "Filter") -> int:
+async def still_running(store: Store, wanted: Filter) -> int:
     """Count the matching jobs that are still running: their cancellation is only requested."""
-    from duly.model.states import State
-
     if State.RUNNING not in wanted.states:
         return 0
     return await store.jobs.count(replace(wanted, states=(State.RUNNING,)), at_most=MOST_COUNTED)
@@ -249,12 +251,6 @@ def is_agreed(count: int, noun: str, verb: str, *, first: int | None = None, yes
 def counted(count: int, noun: str) -> str:
     many = f"{count:,} or more" if count >= MOST_COUNTED else f"{count:,}"
     return f"{many} {noun}{'s' * (count != 1)}"
-
-
-def tell(numbers: Sequence[int], done: str) -> None:
-    for number in numbers:
-        click.echo(number)
-    click.echo(f"{done} {counted(len(numbers), 'job')}", err=True)
 
 
 MOST_LISTED: Final = 10_000
@@ -311,12 +307,10 @@ def list_command(
         raise click.UsageError(
             f"did you mean duly jobs show {words[0]}? As a text: text:{words[0]}"
         )
-    wanted = filter_from(words)
+    wanted = filter_of(words)
     on: str | None = None
 
-    async def found(opened: "Store") -> "list[JobView]":
-        from duly.views.job import job_list
-
+    async def found(opened: Store) -> list[JobView]:
         nonlocal on
         page = await job_list(opened, wanted, after=after, limit=limit, most_pages=MOST_PAGES)
         if page.next is not None:
@@ -347,17 +341,8 @@ def show_command(number: int, store: str, output: str, *, utc: bool) -> None:
 
     Of a flow, its steps: their state, how long each took, and what it waits for.
     """
-
-    async def looked(opened: "Store") -> "JobDetail":
-        from duly.views.job import job_detail
-
-        return await job_detail(opened, number)
-
-    found = ask(store, looked)
-    if output == "json":
-        click.echo(json_text(view_as_dict(found)))
-    else:
-        click.echo(job_text(found, View(utc=utc)))
+    found = ask(store, lambda opened: job_detail(opened, number))
+    click.echo(view_json(found) if output == "json" else job_text(found, View(utc=utc)))
 
 
 @jobs.command("logs")
@@ -390,12 +375,10 @@ def failures_command(words: tuple[str, ...], store: str, view: View) -> None:
     Errors that differ by a number, an identifier or a quoted value are one group; ERROR and NEWEST
     are those of the newest job. No more than 2,000 are counted, among the newest 10,000 failures.
     """
-    wanted = filter_from(words)
+    wanted = filter_of(words)
     groups: Sequence[FailureGroup] = ()
 
-    async def found(opened: "Store") -> "Sequence[FailureGroup]":
-        from duly.views.failures import failures
-
+    async def found(opened: Store) -> Sequence[FailureGroup]:
         nonlocal groups
         groups = await failures(opened, wanted)
         return groups
@@ -407,7 +390,7 @@ def failures_command(words: tuple[str, ...], store: str, view: View) -> None:
         click.echo(f"once fixed:     duly jobs retry {these} --first 5", err=True)
 
 
-def _row(group: "FailureGroup", view: View) -> tuple[str, ...]:
+def _row(group: FailureGroup, view: View) -> tuple[str, ...]:
     return (
         f"{group.jobs:,}",
         group.task,
@@ -419,7 +402,7 @@ def _row(group: "FailureGroup", view: View) -> tuple[str, ...]:
     )
 
 
-FAILURES: "Listing[FailureGroup]" = Listing(
+FAILURES: Listing[FailureGroup] = Listing(
     headings=("JOBS", "TASK", "LAST", "NEWEST", "ERROR"),
     wide=("FIRST", "FILTER"),
     row=_row,
@@ -428,9 +411,7 @@ FAILURES: "Listing[FailureGroup]" = Listing(
 )
 
 
-async def _print_log(store: "Store", number: int, *, follow: bool, view: View) -> None:
-    from duly.views.job import job_log
-
+async def _print_log(store: Store, number: int, *, follow: bool, view: View) -> None:
     last = 0
     while True:
         page = await job_log(store, number, after=last)

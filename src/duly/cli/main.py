@@ -4,6 +4,7 @@ A command's module is imported when the command is called, so that ``duly --help
 """
 
 import os
+import re
 import sys
 from difflib import get_close_matches
 from importlib import import_module
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem, get_completion_class
 
 from duly import __version__
 from duly.cli.options import remote_options
@@ -81,6 +83,13 @@ class CommandGroup(click.Group):
         module, _, name = place.partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the names of commands, which are not imported, and the options."""
+        about = dict(reversed(re.findall(r"duly (\S+) .*?  +(\S.*)", self.help or "")))
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=about.get(name)) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -178,8 +187,6 @@ def completion(shell: str | None) -> None:
     \b
     Exit codes: 0 success, 2 unsupported shell.
     """
-    from click.shell_completion import get_completion_class
-
     shell = shell or _own_shell()
     found = get_completion_class(shell)
     assert found is not None  # noqa: S101 - one of ours

@@ -1,29 +1,29 @@
 """``duly plan``, ``duly apply``, ``duly export``: schedules declared in a file."""
 
-import json
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Final
 
 import click
 
+from duly.app import Store, connect, is_postgres, is_remote, migrate_tables, place
+from duly.app.access import commanded
+from duly.app.schedule_files import FileDraft, draft, exported
+from duly.app.schedule_files import apply as applied
 from duly.cli.find_app import app_of, has_app, imported
+from duly.cli.formats import view_json
 from duly.cli.inputs import BoundedReader
-from duly.cli.options import app_option
+from duly.cli.options import F, app_option, with_options
 from duly.cli.output import say
 from duly.cli.store import ask, output_option, run, settled, store_option
+from duly.connection import open_or_make_store
 from duly.errors import DulyError, InvalidValue, NotFound
-
-if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.app.schedule_files import FileDraft
-    from duly.files import ScheduleFile
-    from duly.files.comparison import FieldDifference, PlannedChange
-    from duly.registry.registry import Registry
-
-
-F = TypeVar("F", bound=Callable[..., Any])
+from duly.files import ScheduleFile
+from duly.files.entry_plans import has_secrets
+from duly.files.file_text import read, write
+from duly.files.toml_notation import table
+from duly.registry.registry import Registry
 
 DRIFT: Final = 6
 FILE: Final = "schedules.toml"
@@ -32,7 +32,8 @@ MOST_NAMED: Final = 5
 
 def file_options(command: F) -> F:
     """Add the options that name the file and allow removing entries or overwriting changes."""
-    for option in reversed((
+    return with_options(
+        command,
         click.argument(
             "file",
             required=False,
@@ -47,9 +48,7 @@ def file_options(command: F) -> F:
             "--take-back", is_flag=True, help="Overwrite changes that were made elsewhere."
         ),
         store_option,
-    )):  # fmt: skip
-        command = option(command)
-    return command
+    )
 
 
 @click.command("plan")
@@ -87,7 +86,7 @@ def plan(
     """
     made = _draft(file, name=name, prune=prune, take_back=take_back, store=store)
     if output == "json":
-        click.echo(json.dumps(plain(made)))
+        click.echo(view_json(made.as_view))
     else:
         _show(made)
     _check(made, app)
@@ -145,10 +144,6 @@ def export(store: str) -> None:
     \b
     Exit codes: 0 success, 5 the database cannot be reached.
     """
-    from duly.app.schedule_files import exported
-    from duly.files.entry_plans import has_secrets
-    from duly.files.file_text import write
-
     sheet, notes = ask(store, exported)
     for note in notes:
         say(f"note: {note}")
@@ -159,13 +154,11 @@ def export(store: str) -> None:
     click.echo(write(sheet), nl=False)
 
 
-def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: str) -> "FileDraft":
-    from duly.app.schedule_files import draft
-
+def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: str) -> FileDraft:
     sheet = read_sheet(file)
     known = name or Path(file).name
 
-    async def made(there: "Store") -> "FileDraft":
+    async def made(there: Store) -> FileDraft:
         return await draft(there, sheet, file=known, prune=prune, take_back=take_back)
 
     return run(_on_an_empty_store(store, made)) if _is_missing(store) else ask(store, made)
@@ -173,16 +166,12 @@ def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: 
 
 def _is_missing(store: str) -> bool:
     """Return whether the SQLite file does not exist; a plan must not create it."""
-    from duly.app import is_postgres, is_remote, place
-
     return not is_postgres(store) and not is_remote(store) and not Path(place(store)).exists()
 
 
 async def _on_an_empty_store(
-    url: str, question: "Callable[[Store], Awaitable[FileDraft]]"
-) -> "FileDraft":
-    from duly.app import connect, migrate_tables, place
-
+    url: str, question: Callable[[Store], Awaitable[FileDraft]]
+) -> FileDraft:
     say(f"database: {place(url)} (does not exist yet)")
     store = connect(":memory:")
     await store.open()
@@ -193,7 +182,7 @@ async def _on_an_empty_store(
         await store.close()
 
 
-def _show(made: "FileDraft") -> None:
+def _show(made: FileDraft) -> None:
     for line in made.plan.lines():
         click.echo(line)
     summary = made.plan.summary()
@@ -201,12 +190,12 @@ def _show(made: "FileDraft") -> None:
     click.echo(f"nothing to do: {summary}" if idle else summary)
 
 
-def _exit_by(made: "FileDraft") -> None:
+def _exit_by(made: FileDraft) -> None:
     if made.plan.has_drift:
         raise SystemExit(DRIFT)
 
 
-def _check(made: "FileDraft", app: str | None) -> None:
+def _check(made: FileDraft, app: str | None) -> None:
     """Exit with the error that applying would raise; print a note if that needs an unknown app."""
     needing = made.needing_an_app()
     if needing and app is None and not has_app(settled()):
@@ -216,10 +205,8 @@ def _check(made: "FileDraft", app: str | None) -> None:
     made.steps(_tasks(made, app))
 
 
-def _tasks(made: "FileDraft", app: str | None) -> "Registry | None":
+def _tasks(made: FileDraft, app: str | None) -> Registry | None:
     """Import the app and return its tasks, if an entry of the file needs them; else None."""
-    from duly.files.toml_notation import table
-
     needing = made.needing_an_app()
     if not needing:
         return None
@@ -235,7 +222,7 @@ def _tasks(made: "FileDraft", app: str | None) -> "Registry | None":
     return imported(target, settings)
 
 
-def _agree(made: "FileDraft", *, yes: bool) -> None:
+def _agree(made: FileDraft, *, yes: bool) -> None:
     if yes or made.plan.is_empty:
         return
     if sys.stdin.isatty():
@@ -248,11 +235,7 @@ def _agree(made: "FileDraft", *, yes: bool) -> None:
         raise click.UsageError(f"this would {' and '.join(words)}: add --yes")
 
 
-def _apply(url: str, made: "FileDraft", tasks: "Registry | None") -> None:
-    from duly.app.access import commanded
-    from duly.app.schedule_files import apply as applied
-    from duly.connection import open_or_make_store
-
+def _apply(url: str, made: FileDraft, tasks: Registry | None) -> None:
     async def asked() -> None:
         store: Store = await open_or_make_store(url)
         try:
@@ -265,44 +248,11 @@ def _apply(url: str, made: "FileDraft", tasks: "Registry | None") -> None:
         say("applied")
 
 
-def plain(made: "FileDraft") -> dict[str, object]:
-    return {
-        "file": made.file,
-        "counts": made.plan.counts,
-        "work": not made.plan.is_empty,
-        "drift": made.plan.has_drift,
-        "changes": [_change(change) for change in made.plan.changes],
-    }
-
-
-def _change(change: "PlannedChange") -> dict[str, object]:
-    return {
-        "kind": change.kind,
-        "name": change.name,
-        "action": change.action,
-        "owner": change.owner or None,
-        "differences": [_difference(each) for each in change.differences],
-        "drift": [_difference(each) for each in change.drift],
-    }
-
-
-def _difference(each: "FieldDifference") -> dict[str, str | None]:
-    """Return a difference as TOML values without secrets, because build logs keep plans."""
-    old, new = each.shown
-    return {
-        "field": each.field,
-        "old": None if each.old is None else old,
-        "new": None if each.new is None else new,
-    }
-
-
-def read_sheet(file: str) -> "ScheduleFile":
+def read_sheet(file: str) -> ScheduleFile:
     """Parse the file; the configured time zone is the default if neither rule nor file names one.
 
     The zone becomes part of each entry, so it is applied, stored and compared with the entry.
     """
-    from duly.files.file_text import read
-
     try:
         text = BoundedReader().file(Path(file)).decode("utf-8")
     except NotFound as error:

@@ -3,24 +3,27 @@
 import sys
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from duly.app import Store
+from duly.app.schedule_drafts import login
 from duly.cli.find_app import app_of, imported
 from duly.cli.formats import read_length, read_when
+from duly.cli.inputs import read_arguments
 from duly.cli.options import app_option
 from duly.cli.output import command, say
 from duly.cli.serving import address_of
 from duly.cli.store import NEEDS_YOU, ask, settled
 from duly.clock import boottime, sleep
 from duly.errors import InvalidValue
+from duly.model.job import JobRequest, StoredJob
+from duly.model.journal import ProgressNote
 from duly.policy.redaction import one_line
-
-if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.model.job import JobRequest, StoredJob
-    from duly.model.journal import ProgressNote
+from duly.registry.app_loading import find
+from duly.registry.option_values import is_rule
+from duly.views.why import hindrance, unfinished
 
 TIMED_OUT: Final = 4
 INTERRUPTED: Final = 130  # shell convention: 128 + SIGINT
@@ -101,12 +104,8 @@ def _call(
     app: str | None,
     store: str | None,
     words: dict[str, Any],
-) -> "tuple[str, JobRequest]":
+) -> tuple[str, JobRequest]:
     """Return the database and the call to enqueue."""
-    from duly.app.schedule_drafts import login
-    from duly.cli.inputs import read_arguments
-    from duly.registry.app_loading import find
-
     settings = settled(app=app, url=store)
     target = app_of(settings, "run TASK --app")
     registry = imported(target, settings)
@@ -128,8 +127,6 @@ def _choices(words: dict[str, Any]) -> dict[str, Any]:
 
 def _moment(text: str) -> timedelta | datetime | str:
     """Read the earliest start; a rule, which stands for its next moment, stays a text."""
-    from duly.registry.option_values import is_rule
-
     if text.strip().isdecimal():
         number = text.strip()
         raise InvalidValue(
@@ -152,7 +149,7 @@ def _length(text: str) -> timedelta:
 class JobWaiter:
     """Enqueue a job and wait for its end; on Ctrl-C the job continues."""
 
-    call: "JobRequest"
+    call: JobRequest
     patience: timedelta | None
     output: "JobOutput | None" = None
 
@@ -167,9 +164,7 @@ class JobWaiter:
             say(f"job {self.output.job} continues")
             return INTERRUPTED
 
-    async def _run(self, store: "Store") -> int:
-        from duly.views.why import unfinished
-
+    async def _run(self, store: Store) -> int:
         begun, told = boottime(), False
         [number] = await store.jobs.enqueue([self.call])
         self.output = output = JobOutput(number)
@@ -192,16 +187,14 @@ class JobWaiter:
             await sleep(POLL_SECONDS)
 
 
-async def _report_hindrance(store: "Store", job: "StoredJob") -> None:
+async def _report_hindrance(store: Store, job: StoredJob) -> None:
     """Say why the job cannot start, for example because no worker serves its queue."""
-    from duly.views.why import hindrance
-
     hindered = await hindrance(store, job)
     if hindered is not None:
         say(f"job {job.id}: {hindered}")
 
 
-def _report(job: "StoredJob") -> int:
+def _report(job: StoredJob) -> int:
     if job.state.value == "succeeded":
         click.echo(job.result or "null")
         return 0
@@ -217,10 +210,10 @@ class JobOutput:
 
     job: int
     last: int = 0
-    note: "ProgressNote | None" = None
+    note: ProgressNote | None = None
     has_bar: bool = False
 
-    async def show_new(self, store: "Store") -> None:
+    async def show_new(self, store: Store) -> None:
         while lines := await store.journal.logs(self.job, after=self.last, limit=LINES):
             for line in lines:
                 self._line(one_line(line.text, tabs=True))
@@ -242,7 +235,7 @@ class JobOutput:
         if self.has_bar and self.note is not None:
             self._progress(self.note)
 
-    def _progress(self, note: "ProgressNote") -> None:
+    def _progress(self, note: ProgressNote) -> None:
         far = f"{note.percent:3.0f} % {one_line(note.message, tabs=True)}".rstrip()
         if not sys.stderr.isatty():
             say(far.strip())

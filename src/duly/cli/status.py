@@ -2,23 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import click
 
-from duly.cli.formats import View, utc_option, view_as_dict, watch_option
+from duly.app import Store
+from duly.cli.formats import View, utc_option, view_json, watch_option
 from duly.cli.formats import watch as keep_showing
 from duly.cli.output import table
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
 from duly.errors import NotFound
-from duly.policy.redaction import json_text, one_line
-
-if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.views.attention import Need
-    from duly.views.today import Status
-    from duly.views.why import WhyView
-
+from duly.policy.redaction import one_line
+from duly.policy.why import LocalClock, about
+from duly.views.attention import Need
+from duly.views.today import Status, TodayView
+from duly.views.today import status as look
+from duly.views.why import WhyView, answer_job, answer_schedule
 
 FIRST_STEP = (
     'Put @duly.schedule("every 10s") above a task, or: duly schedules add "every 10s" -- date'
@@ -47,11 +45,9 @@ def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
     \b
     Exit codes: 0 nothing needs attention, 1 something does, 5 the database cannot be reached.
     """
-    from duly.views.today import status as look
-
     zone = View(utc=utc).zone
 
-    async def again(opened: "Store") -> str:
+    async def again(opened: Store) -> str:
         return _written(await look(opened, zone=zone), output, zone)
 
     if watch:
@@ -63,15 +59,13 @@ def status(store: str, output: str, *, watch: bool, utc: bool) -> None:
         raise SystemExit(NEEDS_YOU)
 
 
-def _written(found: "Status", output: str, zone: str) -> str:
+def _written(found: Status, output: str, zone: str) -> str:
     if output == "json":
-        from duly.views.today import TodayView
-
-        return json_text(view_as_dict(TodayView.of(found, zone)))
+        return view_json(TodayView.of(found, zone))
     return "\n".join(map(one_line, _lines(found, zone)))
 
 
-def _lines(found: "Status", zone: str) -> Iterator[str]:
+def _lines(found: Status, zone: str) -> Iterator[str]:
     yield f"{'●' if found.ok else '▲'} {found.headline(zone)}"
     if not found.scheduled:
         yield f"  {FIRST_STEP}"
@@ -85,9 +79,7 @@ def _lines(found: "Status", zone: str) -> Iterator[str]:
         yield f"times are in {zone}"
 
 
-def _need(found: "Status", need: "Need", zone: str) -> Iterator[str]:
-    from duly.policy.why import LocalClock
-
+def _need(found: Status, need: Need, zone: str) -> Iterator[str]:
     due = ""
     if need.due_at is not None:
         due = f"  {need.moment_word} {LocalClock(zone, found.now).near(need.due_at)}"
@@ -96,7 +88,7 @@ def _need(found: "Status", need: "Need", zone: str) -> Iterator[str]:
         yield f"      {command.what:14} {command.line}"
 
 
-def _counts(found: "Status") -> Iterator[str]:
+def _counts(found: Status) -> Iterator[str]:
     """Yield the results of the runs that were due, unless all of them were OK."""
     counts = found.counts
     late = f" ({counts.late:,} of them late)" if counts.late else ""
@@ -118,9 +110,7 @@ def _counts(found: "Status") -> Iterator[str]:
         yield f"  {'; '.join(said)}"
 
 
-def _running(found: "Status") -> Iterator[str]:
-    from duly.policy.why import about
-
+def _running(found: Status) -> Iterator[str]:
     if not found.running:
         return
     yield f"running {found.running_count:,}"
@@ -131,9 +121,7 @@ def _running(found: "Status") -> Iterator[str]:
     yield from _indented(rows)
 
 
-def _awaiting(found: "Status", zone: str) -> Iterator[str]:
-    from duly.policy.why import LocalClock
-
+def _awaiting(found: Status, zone: str) -> Iterator[str]:
     if not found.awaiting:
         return
     yield "waiting for an answer"
@@ -145,9 +133,7 @@ def _awaiting(found: "Status", zone: str) -> Iterator[str]:
     yield from _indented(rows)
 
 
-def _coming(found: "Status", zone: str) -> Iterator[str]:
-    from duly.policy.why import LocalClock, about
-
+def _coming(found: Status, zone: str) -> Iterator[str]:
     if not found.coming:
         return
     yield "next"
@@ -184,12 +170,10 @@ def why(what: str, time: tuple[str, ...], store: str, output: str) -> None:
     cannot be reached.
     """
     answer = ask(store, lambda there: _answer(there, what, " ".join(time) or None))
-    click.echo(json_text(view_as_dict(answer)) if output == "json" else str(answer))
+    click.echo(view_json(answer) if output == "json" else str(answer))
 
 
-async def _answer(store: "Store", what: str, time: str | None) -> "WhyView":
-    from duly.views.why import answer_job, answer_schedule
-
+async def _answer(store: Store, what: str, time: str | None) -> WhyView:
     if not (what.isascii() and what.isdigit()) or time is not None:
         return await answer_schedule(store, what, time)
     try:  # the name of a schedule may be a number, too

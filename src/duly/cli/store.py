@@ -1,6 +1,7 @@
 """The database that a command works on, and the exit codes of errors.
 
-The application is imported when a command runs, so that ``duly --help`` does not load asyncio.
+The main module imports this one, so the application is imported inside of functions: ``duly
+--help`` does not load asyncio.
 """
 
 import os

@@ -1,10 +1,10 @@
 """``duly tokens``: access tokens for the dashboard and the HTTP API."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from duly.app.nouns import StoreNouns
 from duly.cli.formats import (
     NOTHING,
     Listing,
@@ -13,13 +13,12 @@ from duly.cli.formats import (
     list_options,
     read_when,
     show_list,
-    view_as_dict,
 )
 from duly.cli.store import ask, store_option
+from duly.model.access import Token
 from duly.settings.loading import machine_zone
-
-if TYPE_CHECKING:
-    from duly.model.access import Token
+from duly.views import as_dict
+from duly.views.access import TokenView
 
 NEVER = "never"
 _NAME = click.argument("name", metavar="NAME")
@@ -88,8 +87,6 @@ def create(*, name: str, role: Any, tenant: str | None, expires: str, store: str
 
     Only the secret is written to standard output. It cannot be shown again.
     """
-    from duly.app.nouns import StoreNouns
-
     end: Any = None
     if expires != NEVER:
         end = read_when(expires, zone=machine_zone(), option="--expires")
@@ -115,13 +112,11 @@ def revoke(name: str, store: str) -> None:
     \b
       duly tokens revoke ci
     """
-    from duly.app.nouns import StoreNouns
-
     ask(store, lambda there: StoreNouns(there).tokens.arevoke(name))
     click.echo(f"revoked  {name}")
 
 
-def _row(token: "Token", view: View) -> tuple[str, ...]:
+def _row(token: Token, view: View) -> tuple[str, ...]:
     return (
         token.name,
         token.role,
@@ -134,23 +129,17 @@ def _row(token: "Token", view: View) -> tuple[str, ...]:
     )
 
 
-def _state(token: "Token", view: View) -> str:
+def _state(token: Token, view: View) -> str:
     if token.revoked_at is not None:
         return "revoked"
     return "valid" if token.is_valid(view.now) else "expired"
 
 
-def _plain(token: "Token") -> Mapping[str, object]:
-    from duly.views.access import TokenView
-
-    return view_as_dict(TokenView.of(token))
-
-
-TOKENS: "Listing[Token]" = Listing(
+TOKENS: Listing[Token] = Listing(
     headings=("NAME", "ROLE", "TENANT", "STATE", "EXPIRES", "LAST USED"),
     wide=("CREATED", "BY"),
     row=_row,
-    plain=_plain,
+    plain=lambda token: as_dict(TokenView.of(token)),
     name=lambda token: token.name,
     nothing="no tokens; create one: duly tokens create NAME --role viewer",
     colour=lambda token: "yellow" if token.revoked_at is not None else None,

@@ -1,10 +1,11 @@
 """``duly web``: the dashboard and the HTTP API."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 
+from duly.app.web_backend import WebBackend
 from duly.cli.find_app import app_of, has_app, imported
 from duly.cli.options import (
     app_argument,
@@ -16,12 +17,14 @@ from duly.cli.options import (
 from duly.cli.output import say
 from duly.cli.serving import address_of, begin, given_secret, refuse_remote, zone_of
 from duly.cli.store import run, settled, store_line
-
-if TYPE_CHECKING:
-    from duly.model.access import Role
-    from duly.registry.registry import Registry
-    from duly.settings import Settings
-    from duly.web.server import ServerOptions
+from duly.connection import LazyStore
+from duly.model.access import Role
+from duly.registry.app_loading import find
+from duly.registry.registry import Registry
+from duly.runtime.console import json_records
+from duly.settings import Settings
+from duly.web.authentication import TrustedProxy
+from duly.web.server import ServerOptions, serve_web
 
 
 @click.command("web")
@@ -54,11 +57,6 @@ def web(app: str | None, *, beside: bool, **words: Any) -> None:
 
 
 def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
-    from duly.app.web_backend import WebBackend
-    from duly.connection import LazyStore
-    from duly.runtime.console import json_records
-    from duly.web.server import serve_web
-
     settings = settled(app=app, **split_settings(words)[0])
     begin(settings)
     registry, found = _tasks_of(app, settings, beside=beside)
@@ -71,21 +69,15 @@ def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
         run(serve_web(backend, _server_options(settings), say))
 
 
-def _tasks_of(app: str | None, settings: "Settings", *, beside: bool) -> "tuple[Registry, object]":
+def _tasks_of(app: str | None, settings: Settings, *, beside: bool) -> tuple[Registry, object]:
     """Return the tasks that the dashboard shows forms for, and their app if there is one."""
-    from duly.registry.app_loading import find
-    from duly.registry.registry import Registry
-
     if app is None and (beside or not has_app(settings)):
         return Registry(), None
     target = app_of(settings, "web")
     return imported(target, settings), find(target)
 
 
-def _server_options(settings: "Settings") -> "ServerOptions":
-    from duly.web.authentication import TrustedProxy
-    from duly.web.server import ServerOptions
-
+def _server_options(settings: Settings) -> ServerOptions:
     header, role = settings.trust_header, cast("Role", settings.trust_role)
     networks = settings.trust_networks
     return ServerOptions(

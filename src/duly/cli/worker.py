@@ -1,11 +1,13 @@
 """``duly worker``: one or several processes that run jobs."""
 
+import asyncio
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from duly.app import Supervisor
 from duly.cli.find_app import app_of
 from duly.cli.options import (
     WholeNumber,
@@ -19,10 +21,8 @@ from duly.cli.options import (
 from duly.cli.output import say
 from duly.cli.serving import begin, event_printer, serve_app
 from duly.cli.store import run, settled
-
-if TYPE_CHECKING:
-    from duly.app import Supervisor
-    from duly.settings import Settings
+from duly.runtime.running import notified, notify
+from duly.settings import Settings
 
 
 @click.command("worker")
@@ -65,9 +65,7 @@ def worker(app: str | None, *, scheduler: bool, **words: Any) -> None:
         serve_app(app, words, command="worker", worker=True, scheduler=scheduler)
 
 
-def _supervise(target: str, settings: "Settings", words: dict[str, Any]) -> None:
-    from duly.app import Supervisor
-
+def _supervise(target: str, settings: Settings, words: dict[str, Any]) -> None:
     begin(settings)
     numbers = range(1, settings.processes + 1)
     commands = [_command(target, number, words) for number in numbers]
@@ -78,10 +76,7 @@ def _supervise(target: str, settings: "Settings", words: dict[str, Any]) -> None
         raise SystemExit(code)
 
 
-async def _watched(supervisor: "Supervisor") -> int:
-    import asyncio
-
-    from duly.runtime.running import notified, notify
+async def _watched(supervisor: Supervisor) -> int:
 
     loop, heard, started = asyncio.get_running_loop(), 0, asyncio.Event()
     started.set()

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import click
 
+from duly.app import Store
+from duly.app.nouns import StoreNouns
 from duly.cli.formats import (
     NOTHING,
     OUTPUTS,
@@ -19,11 +20,9 @@ from duly.cli.formats import (
 )
 from duly.cli.output import is_confirmed
 from duly.cli.store import NEEDS_YOU, ask, store_option
+from duly.model.fire import Backfill
 from duly.settings.loading import machine_zone
-
-if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.model.fire import Backfill
+from duly.views.schedules import zone_of
 
 FEW = 5  # up to this many runs need no confirmation
 MOST_SHOWN = 20
@@ -104,10 +103,7 @@ def backfill(  # noqa: PLR0913 - one for each option
     """
     view, zone = View(output=output, utc=utc), "UTC"
 
-    async def backfilled(there: "Store") -> "Backfill":
-        from duly.app.nouns import StoreNouns
-        from duly.views.schedules import zone_of
-
+    async def backfilled(there: Store) -> Backfill:
         nonlocal zone
         zone = await zone_of(there, name) or machine_zone() or "UTC"
         now = (await there.maintenance.progress()).now
@@ -128,7 +124,7 @@ def backfill(  # noqa: PLR0913 - one for each option
     _show(done, view, zone)
 
 
-def _make_sure(foreseen: "Backfill", view: View, zone: str, *, yes: bool) -> None:
+def _make_sure(foreseen: Backfill, view: View, zone: str, *, yes: bool) -> None:
     count = len(foreseen.queued)
     if yes or count <= FEW:
         return
@@ -137,7 +133,7 @@ def _make_sure(foreseen: "Backfill", view: View, zone: str, *, yes: bool) -> Non
         raise SystemExit(NEEDS_YOU)
 
 
-def _show(done: "Backfill", view: View, zone: str) -> None:
+def _show(done: Backfill, view: View, zone: str) -> None:
     lines = _lines(done, view.output)
     shown = lines[:MOST_SHOWN] if view.output == "table" else lines
     text = written(shown, view, _listing(zone))
@@ -148,7 +144,7 @@ def _show(done: "Backfill", view: View, zone: str) -> None:
     click.echo(_summary(done), err=True)
 
 
-def _summary(done: "Backfill") -> str:
+def _summary(done: Backfill) -> str:
     queued, left = len(done.queued), len(done.left_alone)
     if not queued and not left:
         return f"nothing to do: {done.schedule} has no run in this period"
@@ -160,7 +156,7 @@ def _summary(done: "Backfill") -> str:
     return said
 
 
-def _lines(done: "Backfill", output: str) -> Sequence[BackfillLine]:
+def _lines(done: Backfill, output: str) -> Sequence[BackfillLine]:
     lost, jobs = set(done.forgotten), done.jobs or [None] * len(done.queued)
     found = [
         BackfillLine(
@@ -187,16 +183,6 @@ def _listing(zone: str) -> Listing[BackfillLine]:
             line.reason or NOTHING,
             NOTHING if line.job_id is None else str(line.job_id),
         ),
-        plain=_plain,
         name=lambda line: str(iso(line.due_at)),
         nothing="",
     )
-
-
-def _plain(line: BackfillLine) -> dict[str, object]:
-    return {
-        "due_at": iso(line.due_at),
-        "outcome": line.outcome,
-        "reason": line.reason,
-        "job_id": line.job_id,
-    }

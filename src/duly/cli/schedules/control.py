@@ -1,22 +1,21 @@
 """``run``, ``pause``, ``resume``, ``skip-next`` and ``remove``: manual control of a schedule."""
 
 import sys
+from datetime import datetime
 from shlex import quote
-from typing import TYPE_CHECKING
 
 import click
 
+from duly.app import Store
+from duly.app.nouns import StoreNouns
+from duly.app.schedules import taken_back
 from duly.cli.formats import View, read_past, read_when, utc_option
 from duly.cli.options import WholeNumber
 from duly.cli.store import NEEDS_YOU, ask, store_option
+from duly.model.schedule import StoredSchedule
 from duly.settings.loading import machine_zone
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from duly.app import Store
-    from duly.model.schedule import StoredSchedule
-    from duly.views.schedules import Schedule
+from duly.views.schedule_detail import drift
+from duly.views.schedules import Schedule, own_zone, zone_of
 
 NAME = click.argument("name", metavar="NAME")
 MOST_SKIPPED = 100
@@ -33,8 +32,6 @@ def run_command(name: str, store: str) -> None:
 
     Exits with 1 if the overlap policy allows no run now; the reason names the run in the way.
     """
-    from duly.app.nouns import StoreNouns
-
     fire = ask(store, lambda there: StoreNouns(there).schedules.arun(name))
     if fire.job_id is None:
         click.echo(f"Error: {name} was not run: {fire.reason}", err=True)
@@ -65,12 +62,10 @@ def pause(
       duly schedules pause nightly --catch-up                     missed runs are caught up
     """
 
-    async def paused(there: "Store") -> "tuple[Schedule, str | None]":
-        from duly.app.nouns import StoreNouns
-        from duly.views.schedules import zone_of
-
+    async def paused(there: Store) -> tuple[Schedule, str | None]:
         zone = await zone_of(there, name)
-        moment = None if until is None else _until(until, zone)
+        here = zone or machine_zone() or "UTC"
+        moment = None if until is None else read_when(until, zone=here, option="--until")
         done = await StoreNouns(there).schedules.apause(
             name, until=moment, note=note, catch_up=catch_up
         )
@@ -91,9 +86,6 @@ def resume(*, name: str, utc: bool, store: str) -> None:
     \b
       duly schedules resume nightly
     """
-    from duly.app.nouns import StoreNouns
-    from duly.views.schedules import own_zone
-
     done = ask(store, lambda there: StoreNouns(there).schedules.aresume(name))
     click.echo(f"resumed  {name}  next {View(utc=utc).moment(done.next_at, own_zone(done.plan))}")
 
@@ -120,10 +112,7 @@ def skip_next(*, name: str, count: int, undo: bool, utc: bool, store: str) -> No
       duly schedules skip-next nightly --undo
     """
 
-    async def skipped(there: "Store") -> "tuple[list[datetime], str | None]":
-        from duly.app.nouns import StoreNouns
-        from duly.views.schedules import zone_of
-
+    async def skipped(there: Store) -> tuple[list[datetime], str | None]:
         people = StoreNouns(there).schedules
         moments = await (people.aunskip(name) if undo else people.askip_next(name, count=count))
         return moments, await zone_of(there, name)
@@ -162,9 +151,7 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
     if ahead and to is not None:
         raise click.UsageError("--to goes with a NAME; --ahead lets schedules go on from now")
 
-    async def rewound(there: "Store") -> "list[StoredSchedule]":
-        from duly.views.schedules import zone_of
-
+    async def rewound(there: Store) -> list[StoredSchedule]:
         progress = await there.maintenance.progress()
         names = progress.ahead if name is None else [name]
         moment = progress.now
@@ -172,8 +159,6 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
             zone = await zone_of(there, name)
             moment = read_past(to, zone=zone, option="--to", now=progress.now)
         return [await there.schedules.rewind(one, to=moment) for one in names]
-
-    from duly.views.schedules import own_zone
 
     done = ask(store, rewound)
     for one in done:
@@ -196,10 +181,7 @@ def take_back(*, name: str, store: str) -> None:
       duly schedules take-back nightly
     """
 
-    async def taken(there: "Store") -> list[str]:
-        from duly.app.schedules import taken_back
-        from duly.views.schedule_detail import drift
-
+    async def taken(there: Store) -> list[str]:
         found = await drift(there, name)
         await taken_back(there, name)
         return [f"{one.field}: {one.here} → {one.in_code}" for one in found]
@@ -231,9 +213,7 @@ def remove(*, name: str, yes: bool, store: str) -> None:
     take-back restores it.
     """
 
-    async def removed(there: "Store") -> bool:
-        from duly.app.nouns import StoreNouns
-
+    async def removed(there: Store) -> bool:
         people = StoreNouns(there).schedules
         schedule = await people.aget(name)
         if not yes:
@@ -247,7 +227,7 @@ def remove(*, name: str, yes: bool, store: str) -> None:
         click.echo(f"note: {name} {_STILL_DECLARED.format(quote(name))}", err=True)
 
 
-def _make_sure(schedule: "Schedule") -> None:
+def _make_sure(schedule: Schedule) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError(
             f"not a terminal, so the removal of {schedule.name} cannot be confirmed: pass --yes"
@@ -257,7 +237,3 @@ def _make_sure(schedule: "Schedule") -> None:
         declared = f" It {_STILL_DECLARED.format(quote(schedule.name))}."
     if not click.confirm(f'Remove "{schedule.name}", {schedule.rule}?{declared}', err=True):
         raise SystemExit(NEEDS_YOU)
-
-
-def _until(text: str, zone: str | None) -> "datetime | timedelta":
-    return read_when(text, zone=zone or machine_zone() or "UTC", option="--until")

@@ -1,13 +1,15 @@
 """``duly schedules``, ``show`` and ``history``: the next runs, and the past ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from shlex import quote
-from typing import TYPE_CHECKING
 
 import click
 
+from duly.app import Store
+from duly.app.nouns import StoreNouns
+from duly.app.schedule_drafts import MOST_LISTED, every_schedule
 from duly.cli.formats import (
     NOTHING,
     Listing,
@@ -17,22 +19,20 @@ from duly.cli.formats import (
     read_past,
     show_list,
     utc_option,
-    view_as_dict,
+    view_json,
 )
 from duly.cli.options import WholeNumber
 from duly.cli.output import roughly, table
 from duly.cli.store import ask, output_option, store_option
 from duly.clock import now
 from duly.model.schedule import PROMPT
-from duly.policy.redaction import hidden_json, json_text, one_line
-
-if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.model.schedule_filter import ScheduleFilter
-    from duly.views.fires import Fire
-    from duly.views.schedule_detail import ScheduleDetail
-    from duly.views.schedules import Schedule
-
+from duly.model.schedule_filter import schedule_filter_of
+from duly.policy.redaction import hidden_json, one_line
+from duly.policy.why import LocalClock
+from duly.views import as_dict
+from duly.views.fires import Fire, FireView
+from duly.views.schedule_detail import ScheduleDetail, removed_schedules, schedule_detail
+from duly.views.schedules import Schedule, ScheduleView, own_zone, zone_of
 
 MOST_SHOWN = 10_000
 SHOWN = 5  # next runs, last runs and changes that ``show`` prints
@@ -59,13 +59,9 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
     start, NEXT is the event. OUTCOME is the outcome of LAST: queued, merged into another run, or
     skipped.
     """
-    wanted = _filter_from(words)
+    wanted = schedule_filter_of(words)
 
-    async def found(there: "Store") -> "Sequence[Schedule]":
-        from duly.app.schedule_drafts import MOST_LISTED, every_schedule
-        from duly.policy.why import LocalClock
-        from duly.views.schedule_detail import removed_schedules
-
+    async def found(there: Store) -> Sequence[Schedule]:
         every = await every_schedule(there, wanted)
         if len(every) >= MOST_LISTED:
             click.echo(f"there are more than these {MOST_LISTED:,}", err=True)
@@ -106,10 +102,7 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
     """
     zone: str | None = None
 
-    async def found(there: "Store") -> "Sequence[Fire]":
-        from duly.app.nouns import StoreNouns
-        from duly.views.schedules import zone_of
-
+    async def found(there: Store) -> Sequence[Fire]:
         nonlocal zone
         zone = await zone_of(there, name)
         begin = None
@@ -124,7 +117,7 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
         Listing(
             headings=("DUE", "OUTCOME", "WHY", "LATENESS", "TOOK", "JOB"),
             row=lambda fire, view: _moment_row(fire, view, zone),
-            plain=_fire_json,
+            plain=lambda fire: as_dict(FireView.of(fire)),
             name=lambda fire: str(iso(fire.due_at)),
             nothing=f"no run of {name} was due"
             + (f" since {since}" if since is not None else " yet"),
@@ -133,20 +126,12 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
     )
 
 
-def _filter_from(words: Sequence[str]) -> "ScheduleFilter":
-    from duly.model.schedule_filter import schedule_filter_of
-
-    return schedule_filter_of(words)
-
-
-def _by_next(schedule: "Schedule") -> tuple[bool, float, str]:
+def _by_next(schedule: Schedule) -> tuple[bool, float, str]:
     waits = schedule.next_at is None or schedule.paused
     return waits, schedule.next_at.timestamp() if schedule.next_at else 0, schedule.name
 
 
-def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
-    from duly.views.schedules import own_zone
-
+def _row(schedule: Schedule, view: View) -> tuple[str, ...]:
     zone, last = own_zone(schedule.plan), schedule.last
     return (
         _next(schedule, view),
@@ -162,14 +147,14 @@ def _row(schedule: "Schedule", view: View) -> tuple[str, ...]:
     )
 
 
-def _next(schedule: "Schedule", view: View) -> str:
+def _next(schedule: Schedule, view: View) -> str:
     """Return the time of the next run, or the event pattern that starts the schedule."""
     if (reaction := schedule.plan.reaction) is not None:
         return f"on {reaction.pattern}"
     return NOTHING if schedule.paused else view.moment(schedule.next_at)
 
 
-def _left(schedule: "Schedule", view: View) -> str:
+def _left(schedule: Schedule, view: View) -> str:
     if schedule.paused:
         return "paused"
     if schedule.next_at is None and schedule.note:
@@ -180,36 +165,24 @@ def _left(schedule: "Schedule", view: View) -> str:
     return view.left(schedule.next_at) if overdue is None else f"overdue {roughly(overdue)}"
 
 
-def overdue_for(schedule: "Schedule", view: View) -> timedelta | None:
+def overdue_for(schedule: Schedule, view: View) -> timedelta | None:
     """Return how long the next run is overdue because no scheduler fired it; None if it is not."""
     due = None if schedule.paused else schedule.next_at
     return view.now - due if due is not None and view.now - due > PROMPT else None
 
 
-def _schedule_json(schedule: "Schedule") -> Mapping[str, object]:
-    from duly.views.schedules import ScheduleView
-
-    return view_as_dict(ScheduleView.of(schedule))
-
-
-def _fire_json(fire: "Fire") -> Mapping[str, object]:
-    from duly.views.fires import FireView
-
-    return view_as_dict(FireView.of(fire))
-
-
-SCHEDULES: "Listing[Schedule]" = Listing(
+SCHEDULES: Listing[Schedule] = Listing(
     headings=("NEXT", "IN", "LAST", "AGO", "OUTCOME", "SCHEDULE"),
     wide=("RULE", "ZONE", "TASK", "OWNER"),
     row=_row,
-    plain=_schedule_json,
+    plain=lambda schedule: as_dict(ScheduleView.of(schedule)),
     name=lambda schedule: schedule.name,
     nothing='nothing is scheduled; try: duly schedules add "every 5m" -- date',
     colour=lambda schedule: "yellow" if schedule.paused or schedule.note else None,
 )
 
 
-def _moment_row(fire: "Fire", view: View, zone: str | None) -> tuple[str, ...]:
+def _moment_row(fire: Fire, view: View, zone: str | None) -> tuple[str, ...]:
     return (
         view.moment(fire.due_at, zone),
         _outcome(fire),
@@ -220,7 +193,7 @@ def _moment_row(fire: "Fire", view: View, zone: str | None) -> tuple[str, ...]:
     )
 
 
-def _outcome(fire: "Fire") -> str:
+def _outcome(fire: Fire) -> str:
     if fire.manual:
         return f"{fire.outcome} by hand"
     if fire.count == 1:
@@ -228,7 +201,7 @@ def _outcome(fire: "Fire") -> str:
     return f"{fire.outcome} {'many' if fire.count is None else format(fire.count, ',')}"
 
 
-def _colour(fire: "Fire") -> str | None:
+def _colour(fire: Fire) -> str | None:
     bad = fire.outcome == "skipped" or fire.state in ("failed", "expired", "cancelled")
     return "yellow" if bad else None
 
@@ -254,20 +227,14 @@ def show(name: str, *, utc: bool, store: str, output: str) -> None:
       duly schedules show nightly --utc
       duly schedules show nightly -o json
     """
-
-    async def detail(there: "Store") -> "ScheduleDetail":
-        from duly.views.schedule_detail import schedule_detail
-
-        return await schedule_detail(there, name, page=SHOWN, coming=SHOWN)
-
-    found = ask(store, detail)
+    found = ask(store, lambda there: schedule_detail(there, name, page=SHOWN, coming=SHOWN))
     if output == "json":
-        click.echo(json_text(view_as_dict(found.as_view)))
+        click.echo(view_json(found.as_view))
     else:
         click.echo("\n".join(_lines(found, View(utc=utc))))
 
 
-def _lines(found: "ScheduleDetail", view: View) -> Iterator[str]:
+def _lines(found: ScheduleDetail, view: View) -> Iterator[str]:
     schedule = found.schedule
     yield one_line(f"{schedule.name}: {schedule.title}" if schedule.title else schedule.name)
     yield found.sentence
@@ -286,7 +253,7 @@ def _lines(found: "ScheduleDetail", view: View) -> Iterator[str]:
     yield from _tables(found, view)
 
 
-def _tables(found: "ScheduleDetail", view: View) -> Iterator[str]:
+def _tables(found: ScheduleDetail, view: View) -> Iterator[str]:
     """Yield tables of the next runs, the last runs, and the changes."""
 
     def shown(moment: datetime) -> str:
@@ -303,7 +270,7 @@ def _tables(found: "ScheduleDetail", view: View) -> Iterator[str]:
         yield f"\n{table(('CHANGED', 'BY', 'WHAT'), changed)}"
 
 
-def _facts(found: "ScheduleDetail", view: View) -> Iterator[str]:
+def _facts(found: ScheduleDetail, view: View) -> Iterator[str]:
     schedule = found.schedule
     args = hidden_json(schedule.task, schedule.args)
     facts = {
@@ -327,7 +294,7 @@ def _facts(found: "ScheduleDetail", view: View) -> Iterator[str]:
         yield f"drift   {one_line(str(one))}: duly schedules take-back {schedule.name}"
 
 
-def _pause(schedule: "Schedule", zone: str | None, view: View) -> str:
+def _pause(schedule: Schedule, zone: str | None, view: View) -> str:
     if not schedule.paused:
         return ""
     until = schedule.paused_until

@@ -3,25 +3,27 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import click
 
+from duly.app import Store
+from duly.app.schedule_drafts import COMMAND, changed_plan, new_plan
 from duly.cli.find_app import app_of, has_app, imported
 from duly.cli.formats import View, read_moment, utc_option
-from duly.cli.options import WholeNumber, with_options
+from duly.cli.inputs import read_arguments
+from duly.cli.options import F, WholeNumber, with_options
 from duly.cli.output import RuleRefused
 from duly.cli.store import ask, settled, store_option
 from duly.clock import now
 from duly.errors import NotFound, RuleError, ZoneMissing
+from duly.model.payload import decode
+from duly.model.schedule import Plan, StoredSchedule
 from duly.model.schedule_fields import ScheduleField, fields_on
+from duly.policy.why.answer import plural
 from duly.rules import parse
-
-if TYPE_CHECKING:
-    from duly.app import Store
-    from duly.model.schedule import Plan, StoredSchedule
-
-F = TypeVar("F", bound=Callable[..., Any])
+from duly.views.schedules import own_zone
+from duly.views.workers import unknown_task
 
 NONE = "none"
 _COMMAND = "duly.cli.schedules.command"
@@ -122,9 +124,7 @@ def add(
     except RuleError as error:
         raise RuleRefused(error, rule) from None
 
-    async def added(there: "Store") -> "tuple[StoredSchedule, str | None]":
-        from duly.views.workers import unknown_task
-
+    async def added(there: Store) -> tuple[StoredSchedule, str | None]:
         problem = None if command else await unknown_task(there, start.task)
         if problem and start.unknown:
             raise start.unknown
@@ -162,7 +162,7 @@ def edit(*, name: str, rule: str | None, utc: bool, store: str, **options: Any) 
     if not said and rule is None:
         raise click.UsageError("say what to change: --rule, --overlap, --missed, --zone, …")
 
-    async def edited(there: "Store") -> "StoredSchedule":
+    async def edited(there: Store) -> StoredSchedule:
 
         try:
             return await there.schedules.edit(name, lambda plan: changed(plan, rule, said))
@@ -178,10 +178,8 @@ def new(
     name: str | None,
     what: TypedCall,
     said: Mapping[str, Any],
-) -> "Plan":
+) -> Plan:
     """Return the plan of a new schedule; its zone is the configured one if none was given."""
-    from duly.app.schedule_drafts import new_plan
-
     zone = said["zone"] if "zone" in said else settled().zone
     timing = parse(rule, zone=zone, dst=said.get("dst", "cron"), name=name or what.called)
     read = in_zone(said, said.get("zone") or timing.stated_zone or zone)
@@ -190,11 +188,8 @@ def new(
     return new_plan(called, rule, task=what.task, args=what.args, words=words)
 
 
-def changed(plan: "Plan", rule: str | None, said: Mapping[str, Any]) -> "Plan":
+def changed(plan: Plan, rule: str | None, said: Mapping[str, Any]) -> Plan:
     """Return the changed plan; the configured zone is used if one is needed and none is known."""
-    from duly.app.schedule_drafts import changed_plan
-    from duly.views.schedules import own_zone
-
     zone = settled().zone
     words = in_zone(said, said.get("zone") or own_zone(plan) or zone)
     try:
@@ -224,10 +219,7 @@ def in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
     return {**words, **read}
 
 
-def _tell(done: str, schedule: "StoredSchedule", *, utc: bool) -> None:
-    from duly.policy.why.answer import plural
-    from duly.views.schedules import own_zone
-
+def _tell(done: str, schedule: StoredSchedule, *, utc: bool) -> None:
     view, plan = View(utc=utc), schedule.plan
     missed = schedule.next_at is not None and schedule.next_at <= now()
     following = f"{'missed' if missed else 'next'} {view.moment(schedule.next_at, own_zone(plan))}"
@@ -241,8 +233,6 @@ OURS = "duly."  # prefix of built-in tasks, which are in no app
 
 
 def start_of(task: str | None, arguments: Sequence[str], command: Sequence[str]) -> TypedCall:
-    from duly.app.schedule_drafts import COMMAND
-
     if (task is None) == (not command):
         raise click.UsageError("say what to run: --task NAME KEY=VALUE…, or -- and a command")
     if task is not None:
@@ -263,9 +253,6 @@ def _task(task: str, pairs: Sequence[str]) -> TypedCall:
 
 
 def _typed(task: str, pairs: Sequence[str]) -> Mapping[str, object]:
-    from duly.cli.inputs import read_arguments
-    from duly.model.payload import decode
-
     settings = settled()
     registry = imported(app_of(settings, "schedules add"), settings)
     definition = registry.get(task)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,16 +18,24 @@ from duly.cli.schedules.editing import TypedCall, changed, new, policy_options, 
 from duly.cli.schedules.simulation_chart import drawn
 from duly.cli.store import ask, output_option, run, store_option
 from duly.clock import now
-from duly.durations import parse_duration, show_duration
+from duly.durations import parse_duration, show_duration, usual_runtime
 from duly.errors import RuleError
+from duly.model.schedule import Pause, Plan
 from duly.policy.redaction import json_text
+from duly.rehearse import (
+    KnownSchedule,
+    Outage,
+    Story,
+    StoryMoment,
+    WhatIf,
+    continued,
+    known_of,
+    window_end,
+)
+from duly.rehearse import simulate as simulated
 from duly.rules import local_time, parse
 from duly.settings.loading import machine_zone
-
-if TYPE_CHECKING:
-    from duly.model.schedule import Pause, Plan
-    from duly.rehearse import KnownSchedule, Outage, Story, StoryMoment, WhatIf
-
+from duly.views.schedules import own_zone
 
 WIDTH, WIDEST = 100, 160  # without a terminal; at most, to stay readable
 
@@ -85,9 +93,6 @@ def simulate(  # noqa: PLR0913 - one for each option
     Exit codes: 0 success, 2 invalid usage, or more than 5,000 runs, 3 no such schedule, 5 the
     database cannot be reached.
     """
-    from duly.rehearse import known_of
-    from duly.rehearse import simulate as simulated
-
     if name is None and rule is None:
         raise click.UsageError("say what: the NAME of a schedule, or --rule RULE")
     known = None if name is None else ask(store, lambda there: known_of(there, name))
@@ -104,7 +109,7 @@ def simulate(  # noqa: PLR0913 - one for each option
         click.echo("\n".join(_lines(story, View(utc=utc))))
 
 
-def _lines(story: "Story", view: View) -> Iterator[str]:
+def _lines(story: Story, view: View) -> Iterator[str]:
     zone = "UTC" if view.utc else shown_zone(story.what.plan)
     yield f"{story.sentence}."
     if not story.moments:
@@ -121,7 +126,7 @@ def _width() -> int:
     return min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDEST)
 
 
-def _row(moment: "StoryMoment", view: View, zone: str) -> tuple[str, ...]:
+def _row(moment: StoryMoment, view: View, zone: str) -> tuple[str, ...]:
     return (
         _due(moment, view, zone),
         _outcome(moment),
@@ -132,7 +137,7 @@ def _row(moment: "StoryMoment", view: View, zone: str) -> tuple[str, ...]:
     )
 
 
-def _due(moment: "StoryMoment", view: View, zone: str) -> str:
+def _due(moment: StoryMoment, view: View, zone: str) -> str:
     """Return ``Mon 2026-11-16 05:00 CET``; for several, ``Mon 2026-11-16 05:00 … 07:00 CET``."""
     last = view.moment(moment.due_at, zone)
     if moment.covers_from == moment.due_at:
@@ -143,13 +148,13 @@ def _due(moment: "StoryMoment", view: View, zone: str) -> str:
     return f"{first} … {clock if same_day else last}"
 
 
-def _outcome(moment: "StoryMoment") -> str:
+def _outcome(moment: StoryMoment) -> str:
     if moment.count == 1:
         return moment.outcome
     return f"{moment.outcome} {'many' if moment.count is None else format(moment.count, ',')}"
 
 
-def _why(moment: "StoryMoment", zone: str) -> str:
+def _why(moment: StoryMoment, zone: str) -> str:
     """Return the reason of the outcome, and each attempt that an outage or timeout ended."""
     said = [moment.why]
     for one, following in zip_longest(moment.attempts, moment.attempts[1:]):
@@ -173,7 +178,7 @@ def _on_clock(moment: datetime | None, beside: datetime, zone: str) -> str:
     return f"{local:{time}}" if same_day else f"{local:%a %Y-%m-%d {time}}"
 
 
-def _plain(story: "Story") -> dict[str, object]:
+def _plain(story: Story) -> dict[str, object]:
     what = story.what
     return {
         "name": what.plan.name,
@@ -193,7 +198,7 @@ def _plain(story: "Story") -> dict[str, object]:
     }
 
 
-def _plain_moment(moment: "StoryMoment") -> dict[str, object]:
+def _plain_moment(moment: StoryMoment) -> dict[str, object]:
     late = moment.lateness
     return {
         "due_at": iso(moment.due_at),
@@ -228,17 +233,15 @@ class TypedScenario:
     runtime: str | None
 
 
-def planned(known: "KnownSchedule | None", rule: str | None, words: Mapping[str, Any]) -> "Plan":
+def planned(known: KnownSchedule | None, rule: str | None, words: Mapping[str, Any]) -> Plan:
     """Return the schedule's plan with the given changes; without a schedule, one of the rule."""
     if known is not None:
         return changed(known.plan, rule, words)
     return new(rule or "", name=UNNAMED, what=TypedCall(UNNAMED, UNNAMED, {}), said=words)
 
 
-def supposed(plan: "Plan", known: "KnownSchedule | None", said: TypedScenario) -> "WhatIf":
+def supposed(plan: Plan, known: KnownSchedule | None, said: TypedScenario) -> WhatIf:
     """Return the scenario: the given options, and for the others the schedule's known values."""
-    from duly.rehearse import WhatIf, continued, window_end
-
     zone, moment = shown_zone(plan), now() if known is None else known.now
     start = moment if said.start is None else _moment(said.start, moment, zone, "--from")
     outages = _outages(said.outages, start, zone)
@@ -259,16 +262,12 @@ def supposed(plan: "Plan", known: "KnownSchedule | None", said: TypedScenario) -
     return continued(what, known)
 
 
-def shown_zone(plan: "Plan") -> str:
+def shown_zone(plan: Plan) -> str:
     """Return the time zone for input and output: the plan's, else this machine's, else UTC."""
-    from duly.views.schedules import own_zone
-
     return own_zone(plan) or machine_zone() or "UTC"
 
 
-def _outages(texts: Sequence[str], start: datetime, zone: str) -> "list[Outage]":
-    from duly.rehearse import Outage
-
+def _outages(texts: Sequence[str], start: datetime, zone: str) -> list[Outage]:
     found = []
     for text in texts:
         begin, dots, end = text.partition("..")
@@ -296,9 +295,7 @@ def _moment(text: str, after: datetime, zone: str, option: str) -> datetime:
     return read_moment(text, zone=zone, option=option, or_length=True)
 
 
-def _runtime(text: str | None, known: "KnownSchedule | None") -> timedelta:
-    from duly.durations import usual_runtime
-
+def _runtime(text: str | None, known: KnownSchedule | None) -> timedelta:
     if text is not None:
         try:
             return parse_duration(text)
@@ -314,7 +311,7 @@ def _runtime(text: str | None, known: "KnownSchedule | None") -> timedelta:
     return usual
 
 
-def _pause(known: "KnownSchedule | None", start: datetime) -> "Pause | None":
+def _pause(known: KnownSchedule | None, start: datetime) -> Pause | None:
     pause = None if known is None else known.pause
     if pause is None or (pause.until is not None and pause.until <= start):
         return None

@@ -9,18 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
 from duly.cli.formats import View, is_coloured
 from duly.cli.output import roughly
 from duly.instants import from_us, to_us
+from duly.rehearse import ClockChange, Story, StoryMoment
 from duly.rules import local_time
 from duly.rules.zone import zone_named
-
-if TYPE_CHECKING:
-    from duly.rehearse import ClockChange, Story, StoryMoment
 
 NARROWEST = 50  # columns; bars are not readable below that
 MOST_LINES = 60
@@ -47,7 +45,7 @@ _MARKS: Final = {
 _AT_ITS_MOMENT: Final = {"skipped": "skipped", "expired": "skipped", "merged": "merged"}
 
 
-def drawn(story: "Story", *, zone: str, width: int) -> Iterator[str]:
+def drawn(story: Story, *, zone: str, width: int) -> Iterator[str]:
     """Yield the axis, the lines and the legend; nothing if the terminal is too narrow."""
     if width < NARROWEST:
         click.echo(f"note: drawn from {NARROWEST} columns on; here are {width}", err=True)
@@ -84,7 +82,7 @@ class _Scale:
         return range(first, max(first, self.column(end - timedelta.resolution)) + 1)
 
 
-def _cells(moment: "StoryMoment", ground: Sequence[str], scale: _Scale) -> list[str]:
+def _cells(moment: StoryMoment, ground: Sequence[str], scale: _Scale) -> list[str]:
     cells = list(ground)
     due = scale.column(moment.due_at)
     mark = _AT_ITS_MOMENT.get(moment.outcome)
@@ -103,7 +101,7 @@ def _cells(moment: "StoryMoment", ground: Sequence[str], scale: _Scale) -> list[
     return cells
 
 
-def _ground(story: "Story", scale: _Scale) -> list[str]:
+def _ground(story: Story, scale: _Scale) -> list[str]:
     """Return the background cells of every line: outages and clock changes."""
     cells = [""] * scale.width
     for outage in story.what.outages:
@@ -124,7 +122,7 @@ def _painted(cells: Sequence[str]) -> str:
     return "".join(pieces)
 
 
-def _labels(moments: "Sequence[StoryMoment]", zone: str) -> list[str]:
+def _labels(moments: Sequence[StoryMoment], zone: str) -> list[str]:
     dues = [local_time(moment.covers_from, zone) for moment in moments]
     day = "%a %d " if len({due.date() for due in dues}) > 1 else ""
     time = "%H:%M:%S" if any(due.second for due in dues) else "%H:%M"
@@ -170,7 +168,7 @@ def _label_width(step: timedelta) -> int:
 
 
 def _legend(
-    seen: set[str], changes: "Sequence[ClockChange]", *, zone: str, margin: int
+    seen: set[str], changes: Sequence[ClockChange], *, zone: str, margin: int
 ) -> Iterator[str]:
     """Yield the legend of the marks that occur, and the clock changes."""
     marks = [f"{mark} {said}" for kind, (mark, _, said) in _MARKS.items() if kind in seen and said]

@@ -1,17 +1,17 @@
 """Files of schedules over HTTP: plan one, apply it, export the store as one."""
 
 from asyncio import to_thread
-from collections.abc import Iterable
-from typing import Annotated, Final, Literal
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 from msgspec import Meta
 
-from duly.app.schedule_files import FileDraft, apply, draft, exported
-from duly.files.comparison import FieldDifference
+from duly.app.schedule_files import FileDraft, PlanView, apply, draft, exported
 from duly.files.file_text import read, write
 from duly.files.schedule_file import ScheduleFile
 from duly.model.payload import check_text
 from duly.rules import Budget
+from duly.views import filled
 from duly.web.api.endpoint import Nothing, Router
 from duly.web.api.fields import Body, Said
 from duly.web.request import WebRequest
@@ -41,44 +41,17 @@ class Export(Said, frozen=True):
     notes: Annotated[list[str], Meta(description="Settings that a file cannot express.")]
 
 
-class Difference(Said, frozen=True):
-    """A field that is, or becomes, another; as TOML, without secrets."""
-
-    field: str
-    old: str | None
-    new: str | None
-
-
-class Change(Said, frozen=True):
-    """The planned change of one entry."""
-
-    kind: Literal["schedule", "queue", "limit"]
-    name: str
-    action: str
-    owner: str | None
-    differences: list[Difference]
-    drift: Annotated[list[Difference], Meta(description="Set by a person, and kept.")]
-
-
-class PlanView(Said, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedPlan(PlanView):
     """The changes that applying a file would make, or has made."""
 
-    file: str
-    counts: dict[str, int]
-    work: Annotated[bool, Meta(description="Whether there are changes to apply.")]
-    drift: bool
     applied: bool
-    changes: list[Change]
 
 
 LONGEST: Final = 4 * 1024 * 1024
-
-
 _EXAMPLE: Final = {
     "text": '[schedules.backup]\nrule = "02:30 Europe/Berlin"\nshell = "/srv/backup --full"\n'
 }
-
-
 DECLARING: Final = Router("declaring")
 
 
@@ -93,9 +66,9 @@ async def export(request: WebRequest, _: Nothing) -> Export:
 
 
 @DECLARING("POST /plan", "operator", example=_EXAMPLE)
-async def plan(request: WebRequest, body: SheetBody) -> PlanView:
+async def plan(request: WebRequest, body: SheetBody) -> AppliedPlan:
     """Plan the changes that applying a file would make, and show drift."""
-    return _shown(await _draft(request, body), applied=False)
+    return filled(AppliedPlan, (await _draft(request, body)).as_view, applied=False)
 
 
 @DECLARING(
@@ -104,12 +77,12 @@ async def plan(request: WebRequest, body: SheetBody) -> PlanView:
     say=lambda found: "Applied." if found.work else "Nothing to do.",
     example=_EXAMPLE,
 )
-async def apply_sheet(request: WebRequest, body: SheetBody) -> PlanView:
+async def apply_sheet(request: WebRequest, body: SheetBody) -> AppliedPlan:
     """Apply a file: all changes, or none."""
     made = await _draft(request, body)
     if not made.is_written:
         await request.app.ask(apply, made, tasks=request.app.registry)
-    return _shown(made, applied=True)
+    return filled(AppliedPlan, made.as_view, applied=True)
 
 
 async def _draft(request: WebRequest, body: SheetBody) -> FileDraft:
@@ -125,34 +98,3 @@ async def _draft(request: WebRequest, body: SheetBody) -> FileDraft:
 def _read(text: str, place: str, zone: str | None) -> ScheduleFile:
     with Budget():  # one for all rules of the file
         return read(text, place=place, zone=zone)
-
-
-def _shown(made: FileDraft, *, applied: bool) -> PlanView:
-    plan = made.plan
-    return PlanView(
-        file=made.file,
-        counts=dict(plan.counts),
-        work=not plan.is_empty,
-        drift=plan.has_drift,
-        applied=applied,
-        changes=[
-            Change.of(
-                change,
-                owner=change.owner or None,
-                differences=_differences(change.differences),
-                drift=_differences(change.drift),
-            )
-            for change in plan.changes
-        ],
-    )
-
-
-def _differences(found: Iterable[FieldDifference]) -> list[Difference]:
-    return [
-        Difference(
-            field=each.field,
-            old=None if each.old is None else each.shown[0],
-            new=None if each.new is None else each.shown[1],
-        )
-        for each in found
-    ]
