@@ -5,6 +5,7 @@ statement is sent without a transaction around it: one round trip instead of thr
 """
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -16,6 +17,7 @@ from duly.store.values import ClaimRequest, FinishedAndClaimed, JobDone
 
 _NUMBERS = msgspec.json.Decoder(list[int])
 _JOBS = msgspec.json.Decoder(list[Claimed])
+_ID_AND_FENCE = attrgetter("id", "fence")
 
 # To finish jobs without a claim: one round trip, and by separate statements four.
 NO_CLAIM = ClaimRequest(worker=0, queue="", tasks=(), limit=0)
@@ -24,7 +26,7 @@ NO_CLAIM = ClaimRequest(worker=0, queue="", tasks=(), limit=0)
 async def run(
     db: Transactions, done: Sequence[JobDone], request: ClaimRequest
 ) -> FinishedAndClaimed:
-    [(finished, taken)] = await db.write_one(ask(done, request))
+    [(taken, finished)] = await db.write_one(ask(done, request))
     kept = _NUMBERS.decode(finished) if finished else []
     jobs = _JOBS.decode(taken) if taken else []
     refused: Sequence[int] = ()
@@ -33,7 +35,8 @@ async def run(
     return claims.finished_and_claimed(done, jobs, refused)
 
 
-def ask(done: Sequence[JobDone], request: ClaimRequest) -> Ask:
+def ask(done: Iterable[JobDone], request: ClaimRequest) -> Ask:
+    done = sorted(done, key=_ID_AND_FENCE)  # the statement wants rising ids
     spoken = any(one.result is not None for one in done)
     return Ask(
         "finish_and_claim",

@@ -1,5 +1,6 @@
 """A caller's transaction that stays open holds up nobody else."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,7 @@ import pytest
 from duly.clock import Timeout
 from duly.engine.reactor import Reactor
 from duly.errors import Busy
+from duly.instants import to_us
 from duly.model.claimed import Claimed
 from duly.model.event import Emitted
 from duly.model.flow import Awaited, FlowPlan, StepPlan
@@ -18,14 +20,17 @@ from duly.model.outcome import Opened
 from duly.model.payload import encode
 from duly.model.states import Move, State
 from duly.policy.verdict import Verdict
+from duly.store import finish_and_claim
 from duly.store.caller_connection import aenqueue_on
 from duly.store.connect import connect
 from duly.store.migrate import migrate
+from duly.store.statements import for_psycopg, statements
 from duly.store.store import SqlStore
-from duly.store.values import CAREFUL, NORMAL, ClaimRequest, Settlement
+from duly.store.values import CAREFUL, NORMAL, ClaimRequest, JobDone, Settlement
 from duly.testing.clock import VirtualClock
 from tests.conformance.world import World
 from tests.factories import plan, profile
+from tests.store.postgres.notes import is_waiting_for_a_lock
 
 START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -77,6 +82,30 @@ async def test_jobs_are_claimed_beside_one_that_somebody_holds(
     async with Timeout(5):
         claimed = (await store.work.claim(request)).jobs
     assert [job.id for job in claimed] == [free]
+
+
+async def test_a_slow_finish_and_claim_holds_no_job_that_another_worker_claimed_meanwhile(
+    store: SqlStore, clock: VirtualClock, caller: psycopg.AsyncConnection, pg_dsn: str
+) -> None:
+    world = World(store, clock)
+    await store.jobs.enqueue([JobRequest(task="work")] * 5)
+    first, slow = (await world.finish_and_claim(2)).jobs
+    await world.finish_and_claim(0, JobDone(first.id, first.fence))  # makes the day's partition
+    await caller.execute("select from duly.job where id = %s for update", [slow.id])
+    worker = ClaimRequest(worker=world.worker, queue="default", tasks=["work"], limit=1)
+    ask = finish_and_claim.ask([JobDone(slow.id, slow.fence)], worker)
+    text = for_psycopg(statements(store.database.dialect)[ask.statement])
+    async with await psycopg.AsyncConnection.connect(pg_dsn) as other:
+        held_up = asyncio.create_task(other.execute(text, {"now": to_us(clock()), **ask.values}))
+        await is_waiting_for_a_lock(pg_dsn)
+        meanwhile = (await world.finish_and_claim(3)).jobs
+        await caller.rollback()
+        await held_up  # and its transaction stays open
+        async with Timeout(5):
+            done = [JobDone(job.id, job.fence) for job in meanwhile]
+            finished = await store.work.finish_and_claim(done)
+        assert len(finished.kept) == 2
+        await other.rollback()
 
 
 async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(

@@ -350,10 +350,17 @@ returning id;
 -- name: finish_and_claim for postgres
 -- Finish jobs and claim the next ones in one round trip and one commit. The claim does not see what the
 -- finish has freed; no other row waits for the jobs finished here.
+--
+-- The claim comes first in the result, and so is made first. It reads what was committed when the statement
+-- began, and locks every job that was ready then, also one that another worker has claimed since: that
+-- worker could not finish the job before this transaction ends. After the finish there would be hundreds
+-- of those.
+--
+-- :ids rise, so that width_bucket finds the place of an id by halving.
 with done as (
     delete from duly.job
      where id {in :ids::bigint[]} and state = 'running'
-       and fence = (:fences::bigint[])[array_position(:ids::bigint[], id)]
+       and fence = (:fences::bigint[])[width_bucket(id, :ids::bigint[])]
     returning {job}, request),
 kept as (
     insert into duly.history {succeeded}
@@ -375,9 +382,9 @@ taken as (
        and queue = :queue
        and {plain}
     returning {job}, rank)
-select (select json_agg(id)::text from done),
-       (select json_agg(json_build_array({job}, rank, {schedule_name}) order by rank, id)::text
-          from taken);
+select (select json_agg(json_build_array({job}, rank, {schedule_name}))::text
+          from (select * from taken order by rank, id) as taken),
+       (select json_agg(id)::text from done);
 
 -- name: held_jobs
 select {job}, rank, {schedule_name}

@@ -94,7 +94,7 @@ def claim(worker: int = WORKER, limit: int = 1, shelf: int = NORMAL) -> Operatio
 def turn(*held: Claimed, worker: int = WORKER, limit: int = 1) -> Operation[FinishedAndClaimed]:
     """Finish what was claimed, and claim, in one statement."""
     done = [JobDone(job.id, job.fence) for job in held]
-    [(finished, taken)] = yield finish_and_claim.ask(done, claim_request(worker, limit))
+    [(taken, finished)] = yield finish_and_claim.ask(done, claim_request(worker, limit))
     jobs = [Claimed(*row) for row in json.loads(taken or "[]")]
     return FinishedAndClaimed(jobs=jobs, kept=json.loads(finished or "[]"))
 

@@ -162,7 +162,7 @@ returning mark, since, (select coalesce(:now::bigint, duly.now_us()))""",
         "a zombie finishes in passing what its successor runs",
         finish_and_claim_cases.a_zombie_in_passing_and_its_successor,
         "finish_and_claim",
-        "and fence = (:fences::bigint[])[array_position(:ids::bigint[], id)]",
+        "and fence = (:fences::bigint[])[width_bucket(id, :ids::bigint[])]",
     ),
     Guard(
         "a job is cancelled under the hands of its worker",
