@@ -20,8 +20,7 @@ from duly.clock import boottime
 from duly.engine.execution import raised, without_secrets
 from duly.model.job import JobRequest
 from duly.policy.retry import Retry
-from duly.registry.context import Context
-from duly.registry.instrument import Instrument
+from duly.registry.context import Context, Instrument
 from duly.version import __version__
 
 _PROPAGATOR: Final = TraceContextTextMapPropagator()

@@ -18,8 +18,7 @@ from duly.clock import boottime
 from duly.errors import Permanent
 from duly.model.job import StoredJob
 from duly.model.schedule import Plan
-from duly.registry.context import Context
-from duly.registry.instrument import Instrument
+from duly.registry.context import Context, Instrument
 
 if TYPE_CHECKING:
     from sentry_sdk._types import MonitorConfig

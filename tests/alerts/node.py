@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from duly.alerts.alerter import Alerter
 from duly.clock import sleep
-from duly.settings.alerts import AlertTable
+from duly.settings.tables import AlertTable
 from duly.store.connect import connect
 
 

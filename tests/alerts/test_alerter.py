@@ -18,11 +18,10 @@ from duly.alerts.alerter import Alerter
 from duly.alerts.delivery import Courier
 from duly.clock import Timeout, sleep
 from duly.model.alert import AlertMessage
-from duly.model.hand_off import SEND
 from duly.model.job import JobRequest
-from duly.model.outcome import HandedOff, Raised
+from duly.model.outcome import SEND, HandedOff, Raised
 from duly.policy.retry import Retry
-from duly.settings.alerts import AlertSettings, AlertTable
+from duly.settings.tables import AlertSettings, AlertTable
 from duly.store.connect import connect
 from duly.store.migrate import migrate
 from duly.store.store import SqlStore, Store

@@ -7,9 +7,9 @@ import pytest
 
 from duly.model.outcome import Raised
 from duly.model.policies import Missed
-from duly.views import day_strip as strip
+from duly.views import charts
 from duly.views import overdue as coming
-from duly.views.day_strip import QUARTER, DayStrip, StripView
+from duly.views.charts import QUARTER, DayStrip, StripView
 from duly.views.fires import Counts
 from duly.views.today import status
 from tests.app.test_why import MONDAY, opened
@@ -34,7 +34,7 @@ async def postgres(postgres_url: str) -> AsyncIterator[World]:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, a look has time for everything."""
-    monkeypatch.setattr(strip, "BUDGET", 1_000)
+    monkeypatch.setattr(charts, "STRIP_BUDGET", 1_000)
 
 
 async def look(world: World, seen: DayStrip | None = None) -> StripView:
@@ -160,7 +160,7 @@ async def test_a_look_takes_no_longer_however_much_has_failed(
     asked.clear()
     await look(world, remembers)
     assert len(asked) == 9, "there is time for all that failed"
-    monkeypatch.setattr(strip, "BUDGET", 0)
+    monkeypatch.setattr(charts, "STRIP_BUDGET", 0)
     seen = set()
     for _ in range(7):
         asked.clear()

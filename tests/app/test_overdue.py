@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from duly.views.day_strip import DayStrip
+from duly.views.charts import DayStrip
 from duly.views.overdue import find_overdue
 from duly.views.today import status
 from duly.views.why import why_schedule

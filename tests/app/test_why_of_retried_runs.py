@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from duly.model.outcome import Raised
-from duly.views.day_strip import DayStrip
+from duly.views.charts import DayStrip
 from duly.views.fires import Counts, history
 from duly.views.today import LateRuns, status
 from duly.views.why import why_job, why_schedule

@@ -6,10 +6,9 @@ from dataclasses import replace
 from duly.errors import InvalidValue, NotFound, OutcomeUnknown, WrongState
 from duly.instants import to_us
 from duly.model.flow import FlowPlan
-from duly.model.hand_off import REVOKE, SEND, MessageId
 from duly.model.job import JobRequest, StoredJob
 from duly.model.limit import NamedLimit
-from duly.model.outcome import HandedOff, Postponed, Raised, Succeeded
+from duly.model.outcome import REVOKE, SEND, HandedOff, MessageId, Postponed, Raised, Succeeded
 from duly.model.payload import decode, encode
 from duly.model.policies import Policies
 from duly.model.states import State

@@ -15,8 +15,7 @@ from duly.engine.executors import on_engine
 from duly.engines import Kubernetes, kubernetes
 from duly.engines.kubernetes import KubernetesRefused
 from duly.engines.report import LONGEST_REQUEST
-from duly.registry.definition import Definition
-from duly.registry.engine import EngineJob
+from duly.registry.definition import Definition, EngineJob
 from duly.store.store import Store
 from tests.engine.workshop import at_work, memory_store, until
 from tests.engines import heavy

@@ -8,7 +8,7 @@ import pytest
 
 from duly.errors import InvalidValue
 from duly.settings import Settings, load
-from duly.settings.alerts import AlertSettings, filled
+from duly.settings.tables import AlertSettings, filled
 
 WHOLE = """
 [alerts]

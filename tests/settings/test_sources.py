@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from duly.settings import Settings, load
-from duly.settings.alerts import AlertSettings
 from duly.settings.settings import keys
-from duly.settings.targets import TargetSettings
+from duly.settings.tables import AlertSettings, TargetSettings
 
 HERE = "{here}"  # where the command is called, and the file is
 

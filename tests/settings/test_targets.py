@@ -3,7 +3,7 @@
 import pytest
 
 from duly.errors import InvalidValue
-from duly.settings.targets import TargetTable
+from duly.settings.tables import TargetTable
 
 NATS = {"kind": "nats", "url": "nats://nats"}
 

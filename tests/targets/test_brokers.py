@@ -14,8 +14,8 @@ from aio_pika import connect
 
 from duly.app import Duly, Job, allow_builtin
 from duly.instants import to_us
-from duly.model.hand_off import MessageId
-from duly.settings.targets import TargetSettings
+from duly.model.outcome import MessageId
+from duly.settings.tables import TargetSettings
 from duly.targets import configured
 from duly.targets.reporting import OutcomeReporter
 from tests.targets.servers import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duly.app import Duly, allow_builtin
-from duly.settings.targets import TargetSettings
+from duly.settings.tables import TargetSettings
 from tests.targets.servers import (
     RabbitServer,
     RedisServer,

@@ -13,8 +13,8 @@ from redis import Redis
 from duly.app import Duly, Job, allow_builtin
 from duly.clock import sleep
 from duly.instants import to_us
-from duly.model.hand_off import MessageId
-from duly.settings.targets import TargetSettings
+from duly.model.outcome import MessageId
+from duly.settings.tables import TargetSettings
 from duly.targets.reporting import OutcomeReporter
 from tests.builtin.server import answered, serving
 from tests.infrastructure.web import site

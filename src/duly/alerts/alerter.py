@@ -35,7 +35,7 @@ from duly.model.alert import (
     Problem,
 )
 from duly.policy.alerting import WINDOW, AlertPace, Examined, decide_alerts
-from duly.settings.alerts import AlertSettings, filled
+from duly.settings.tables import AlertSettings, filled
 from duly.store.store import Store
 
 EVERY: Final = timedelta(seconds=5)

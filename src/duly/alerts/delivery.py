@@ -23,7 +23,7 @@ from duly.clock import Timeout
 from duly.errors import Permanent
 from duly.model.alert import AlertContent, AlertMessage, Problem
 from duly.policy.redaction import one_line, redacted
-from duly.settings.alerts import AlertSettings, Destination, filled
+from duly.settings.tables import AlertSettings, Destination, filled
 
 MOST_SHOWN: Final = 20
 MOST_IN_TITLE: Final = 3

@@ -14,7 +14,7 @@ from duly.model.worker import WorkerInfo
 from duly.policy.alerting import WINDOW, Examined
 from duly.policy.why import LocalClock, about
 from duly.policy.why.answer import plural
-from duly.settings.alerts import AlertSettings
+from duly.settings.tables import AlertSettings
 from duly.store.evidence import NotKept
 from duly.store.maintenance import StoreProgress
 from duly.store.store import Store

@@ -29,9 +29,9 @@ from duly.registry.option_values import length_of, priority_of, start_of
 from duly.registry.registry import UNSET, Registry
 from duly.rules.event_rule import BEGINNING
 from duly.store.store import Store
+from duly.views.access import own_call, own_job, own_plan
 from duly.views.fires import Fire
 from duly.views.schedules import Schedule
-from duly.views.tenancy import own_call, own_job, own_plan
 
 Args = Mapping[str, Any]
 _LABEL: Final = tuple(one.name for one in fields(Label))

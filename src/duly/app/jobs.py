@@ -18,15 +18,15 @@ from duly.connection import LazyStore
 from duly.engine.http_worker import failed, succeeded
 from duly.errors import InvalidValue
 from duly.model import job as model
-from duly.model.hand_off import ReportAnswer
 from duly.model.job import Attempt
 from duly.model.job_filter import Filter, parse_filter
+from duly.model.outcome import ReportAnswer
 from duly.registry.annotations import plain
 from duly.registry.codecs import codec
 from duly.registry.registry import Registry
 from duly.store.job_search import Page
 from duly.store.store import Store
-from duly.views.tenancy import own_filter, own_job
+from duly.views.access import own_filter, own_job
 
 if TYPE_CHECKING:
     from duly.views.failures import FailureGroup

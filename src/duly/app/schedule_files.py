@@ -30,8 +30,14 @@ from duly.files.entry_plans import (
 )
 from duly.files.field_readers import SCHEDULE
 from duly.files.file_text import read, write
-from duly.files.schedule_file import KINDS, LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
-from duly.files.toml_notation import table
+from duly.files.schedule_file import (
+    KINDS,
+    LimitEntry,
+    QueueEntry,
+    ScheduleEntry,
+    ScheduleFile,
+    table,
+)
 from duly.model.job import JobRequest, Owner
 from duly.model.limit import Queue, Rate
 from duly.model.payload import decode

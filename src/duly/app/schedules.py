@@ -26,9 +26,9 @@ from duly.model.schedule_filter import parse_schedule_filter
 from duly.policy.backfill import check_stretch
 from duly.registry.option_values import When, when_of
 from duly.store.store import Store
+from duly.views.access import is_own_schedule, own_plan
 from duly.views.fires import Fire, history
 from duly.views.schedules import PAGE, Schedule, preview, read_schedule, schedule_list
-from duly.views.tenancy import is_own_schedule, own_plan
 from duly.views.why import why_schedule
 
 IfExists: TypeAlias = Literal["error", "replace", "keep"]

@@ -8,8 +8,7 @@ from duly.model.job import IfExists
 from duly.model.limit import Limit
 from duly.model.policies import Late
 from duly.policy.retry import Retry
-from duly.registry.definition import Executor
-from duly.registry.engine import Engine
+from duly.registry.definition import Engine, Executor
 from duly.registry.option_values import Duration, Priority, Start
 
 

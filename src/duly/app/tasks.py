@@ -29,9 +29,8 @@ from duly.connection import LazyStore, awrite, told_which_database, write
 from duly.errors import InvalidValue
 from duly.flow.trace import Step, refuse_while_tracing
 from duly.model import job as model
-from duly.registry.context import Context, current
+from duly.registry.context import Context, Sending, current
 from duly.registry.definition import Definition, define
-from duly.registry.instrument import Sending
 from duly.registry.option_values import name_of, refuse_unknown
 from duly.registry.registry import Registry
 from duly.store.caller_connection import Verb, Work, aenqueue_on, enqueue_on

@@ -18,7 +18,7 @@ from duly.builtin.network_guard import NetworkGuard
 from duly.builtin.send import HandOffTarget, SendTask
 from duly.builtin.shell import GRACE, command, shell
 from duly.errors import InvalidValue
-from duly.model.hand_off import REVOKE, SEND
+from duly.model.outcome import REVOKE, SEND
 from duly.registry.definition import Definition, define
 
 SHELL: Final = "duly.shell"

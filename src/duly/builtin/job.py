@@ -4,7 +4,7 @@ import logging
 from datetime import datetime, timedelta
 
 from duly.instants import to_us
-from duly.model.hand_off import MessageId
+from duly.model.outcome import MessageId
 from duly.registry.context import ProcessGuard, current_or_none
 
 

@@ -14,8 +14,7 @@ from typing import Any, Final, Protocol
 from duly.builtin import job
 from duly.clock import now
 from duly.errors import Permanent
-from duly.model.hand_off import MessageId
-from duly.model.outcome import HandedOff, Postponed
+from duly.model.outcome import HandedOff, MessageId, Postponed
 
 SHORTEST_WAIT: Final = timedelta(seconds=5)
 LONGEST_WAIT: Final = timedelta(minutes=1)

@@ -8,7 +8,7 @@ from duly.cli.store import NEEDS_YOU, run, settled, store_option
 from duly.clock import now
 from duly.errors import InvalidValue
 from duly.model.alert import AlertContent, AlertMessage
-from duly.settings.alerts import AlertSettings
+from duly.settings.tables import AlertSettings
 
 
 @click.group(cls=NounGroup)

@@ -22,7 +22,7 @@ from duly.errors import DulyError, InvalidValue, NotFound
 from duly.files import ScheduleFile
 from duly.files.entry_plans import has_secrets
 from duly.files.file_text import read, write
-from duly.files.toml_notation import table
+from duly.files.schedule_file import table
 from duly.registry.registry import Registry
 
 DRIFT: Final = 6

@@ -60,11 +60,11 @@ def _on_sqlite(connection: Any, migration: SchemaMigration) -> None:
 
 
 def _on_postgres(connection: Any, migration: SchemaMigration) -> None:
-    from duly.store.postgres import schema  # noqa: PLC0415 - the one that is used
+    from duly.store.postgres import database  # noqa: PLC0415 - the one that is used
 
     given = _Awaitable(connection)
-    at_once(schema.prepare(given))  # type: ignore[arg-type]
-    at_once(schema.apply(given, migration, now=None))  # type: ignore[arg-type]
+    at_once(database.prepare(given))  # type: ignore[arg-type]
+    at_once(database.apply(given, migration, now=None))  # type: ignore[arg-type]
 
 
 _APPLYING: Final = {"sqlite": _on_sqlite, "postgresql": _on_postgres}

@@ -16,7 +16,7 @@ from duly.model.worker import WorkerInfo
 from duly.policy.why import about, what_is_missing
 from duly.policy.why.answer import plural
 from duly.rules import zone_data_version
-from duly.settings.alerts import AlertSettings, filled
+from duly.settings.tables import AlertSettings, filled
 from duly.store.connect import is_postgres, is_remote, place
 from duly.store.database import Database
 from duly.store.diagnostics import BadDay, Orphans, WantedTask

@@ -17,7 +17,7 @@ from typing import Final
 from duly.engine.executors.process.output import LONGEST_LINE
 from duly.engines.report import LONGEST_REQUEST, REQUEST, failure, too_large
 from duly.errors import EngineUnavailable
-from duly.registry.engine import EngineJob
+from duly.registry.definition import EngineJob
 
 REPORT: Final = "/tmp/duly-report"  # noqa: S108 - in the container, where every user may write
 FAMILY: Final = "dev.duly.family"  # the label that all tries of a job have

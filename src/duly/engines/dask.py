@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from duly import clock
 from duly.engines.dask_task import Message, run_program, topic_of
 from duly.errors import EngineUnavailable, InvalidValue
-from duly.registry.engine import EngineJob
+from duly.registry.definition import EngineJob
 
 if TYPE_CHECKING:
     from distributed import Client, Future, Security

@@ -24,7 +24,7 @@ from duly.builtin.http_exchange import (
 )
 from duly.engines.report import LONGEST_REQUEST, REQUEST, failure, too_large
 from duly.errors import EngineUnavailable
-from duly.registry.engine import EngineJob
+from duly.registry.definition import EngineJob
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 LONGEST_REPORT: Final = 4096  # bytes that Kubernetes keeps of a termination message

@@ -17,7 +17,7 @@ from typing import Any, Final
 from duly import clock
 from duly.engines.report import LONGEST_REQUEST, REQUEST, failure, is_report, too_large
 from duly.errors import EngineUnavailable, InvalidValue
-from duly.registry.engine import EngineJob
+from duly.registry.definition import EngineJob
 
 ANSWER_SECONDS: Final = 10.0
 MOST_OUTPUT: Final = 64 * 1024 * 1024  # bytes; Ray returns the whole output at every look

@@ -23,8 +23,14 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from duly.files.entry_plans import DECIDED, Decided
 from duly.files.field_readers import LIMIT, QUEUE, SCHEDULE, Reader, meaning
-from duly.files.schedule_file import LimitEntry, QueueEntry, ScheduleEntry, ScheduleFile
-from duly.files.toml_notation import key, shown_whole
+from duly.files.schedule_file import (
+    LimitEntry,
+    QueueEntry,
+    ScheduleEntry,
+    ScheduleFile,
+    key,
+    shown_whole,
+)
 from duly.model.schedule_fields import fields_on
 from duly.policy.reaction import FIELD
 from duly.policy.redaction import hidden_call, shortened

@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 from duly.durations import parse_duration
 from duly.errors import DulyError, InvalidValue, RuleError
-from duly.files.schedule_file import ScheduleEntry
-from duly.files.toml_notation import key as quoted
-from duly.files.toml_notation import shown
+from duly.files.schedule_file import ScheduleEntry, shown
+from duly.files.schedule_file import key as quoted
 from duly.model.job import HIGHEST, LOWEST, MOST_TAGS, PRIORITIES
 from duly.model.limit import MOST_AT_ONCE, Rate
 from duly.model.payload import LONGEST_ARGS, Json, check_text, decode, encode

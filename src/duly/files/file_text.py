@@ -31,9 +31,12 @@ from duly.files.schedule_file import (
     ScheduleEntry,
     ScheduleFile,
     check_name,
+    shown,
+    string,
+    table,
+    toml_value,
 )
-from duly.files.toml_notation import key as quoted
-from duly.files.toml_notation import shown, string, table, toml_value
+from duly.files.schedule_file import key as quoted
 from duly.model.payload import encode
 from duly.model.schedule import Plan
 from duly.model.template import names_in

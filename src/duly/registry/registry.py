@@ -21,9 +21,9 @@ from duly.model.policies import LONGEST, Late
 from duly.model.template import render_title
 from duly.model.terms import KEEP_RESULT, Callback, Terms
 from duly.policy.retry import Retry
+from duly.registry.context import Instrument, instrumented
 from duly.registry.definition import Definition, refuse_unkeepable
 from duly.registry.flow_plan import call_without_arguments, plan_flow
-from duly.registry.instrument import Instrument, instrumented
 from duly.registry.option_values import (
     Duration,
     Priority,

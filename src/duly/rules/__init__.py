@@ -14,13 +14,12 @@ from duly.rules.clock_changes import clock_change_notes
 from duly.rules.cron import cron
 from duly.rules.dates import dates, holiday_data_version, holidays
 from duly.rules.event_rule import On, on
-from duly.rules.interval import every
+from duly.rules.interval import Spaced, every, spaced
 from duly.rules.modifiers import bounded, delay_of, delayed, jitter, lasting, spread
 from duly.rules.once import at
 from duly.rules.parse import parse
 from duly.rules.recurrence import rrule
 from duly.rules.rule import Rule
-from duly.rules.spaced import Spaced, spaced
 from duly.rules.zone import local_time, zone_data_version, zone_names
 
 __all__ = [

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from duly.instants import from_us, to_us
 from duly.rules.budget import Budget
 from duly.rules.explain import listed
+from duly.rules.interval import Spaced
 from duly.rules.modifiers import Bounded
 from duly.rules.recurrence.recurrence import Recurrence
 from duly.rules.rule import Minus, Rule, Union
-from duly.rules.spaced import Spaced
 from duly.rules.wall_times import HOUR, SECOND
 from duly.rules.zone import LONGEST_MADE_UP, zone_named
 from duly.rules.zoned import Zoned

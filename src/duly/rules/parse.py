@@ -25,13 +25,12 @@ from duly.rules.calendar import calendar
 from duly.rules.cron import cron
 from duly.rules.dates import dates, holidays
 from duly.rules.event_rule import BEGINNING, parse_on
-from duly.rules.interval import every
+from duly.rules.interval import Spaced, every, spaced
 from duly.rules.modifiers import bounded, delayed, jitter, lasting
 from duly.rules.once import MOMENT, at, read_moment
 from duly.rules.recurrence import rrule
 from duly.rules.rule import Rule
 from duly.rules.rule_text import check_size, checked_zone, read
-from duly.rules.spaced import Spaced, spaced
 from duly.rules.zone import dst_policy
 
 LONGEST = 4096

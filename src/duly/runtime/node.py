@@ -23,7 +23,7 @@ from duly.engine.timekeeper import Timekeeper
 from duly.engine.worker import Worker
 from duly.errors import StoreUnavailable
 from duly.events import Emit, ignore_event
-from duly.settings.alerts import AlertSettings
+from duly.settings.tables import AlertSettings
 from duly.store.maintenance import Retention
 from duly.store.store import Store
 from duly.store.values import WORKERS

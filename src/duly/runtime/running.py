@@ -28,7 +28,7 @@ from duly.rules import show_duration
 from duly.runtime.console import job_count, job_log, level_of, sentence
 from duly.runtime.node import Node
 from duly.runtime.workers import make_worker
-from duly.settings.alerts import AlertSettings
+from duly.settings.tables import AlertSettings
 from duly.store.connect import is_remote, place
 from duly.store.maintenance import Retention
 from duly.store.store import Store

@@ -30,7 +30,7 @@ from duly.registry.option_values import (
 )
 from duly.registry.registry import JobTransaction, Registry
 from duly.settings import Settings
-from duly.settings.targets import TargetSettings
+from duly.settings.tables import TargetSettings
 from duly.store.completing import open_completion
 from duly.store.connect import connect
 from duly.store.store import Store

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from duly.durations import LONGEST, SHORTEST
 from duly.errors import InvalidValue
-from duly.settings.alerts import AlertSettings, AlertTable
 from duly.settings.kinds import (
     AppTarget,
     Header,
@@ -29,7 +28,7 @@ from duly.settings.kinds import (
     ZoneName,
     refusal,
 )
-from duly.settings.targets import TargetSettings, TargetTable
+from duly.settings.tables import AlertSettings, AlertTable, TargetSettings, TargetTable
 
 DEFAULT: Final = "default"  # the origin of a setting that was not set
 _KEY = "key"

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from duly.errors import DulyError
 from duly.instants import from_us
-from duly.model.hand_off import REVOKE, SEND, MessageId
 from duly.model.job import JobRequest
+from duly.model.outcome import REVOKE, SEND, MessageId
 from duly.model.payload import Json, decode, encode
 from duly.model.states import ENDED, WAITING, Move, State
 from duly.model.terms import Callback, Terms

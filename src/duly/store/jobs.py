@@ -9,10 +9,9 @@ from typing import Final
 from duly.errors import NotFound, OutcomeUnknown, WrongState
 from duly.model.columns import read_rows
 from duly.model.flow import FlowInfo, FlowProgress, PartInfo, StepInfo
-from duly.model.hand_off import ReportAnswer
 from duly.model.job import JobRequest, StoredJob
 from duly.model.job_filter import Filter
-from duly.model.outcome import Raised, Succeeded
+from duly.model.outcome import Raised, ReportAnswer, Succeeded
 from duly.model.payload import check_text
 from duly.model.states import ENDED, LIVE, WAITING, State
 from duly.store import audit, flows, job_search, reporting, retrying, rows

@@ -13,9 +13,8 @@ from datetime import datetime, timedelta
 from duly.durations import show_duration
 from duly.errors import InvalidValue, WrongState
 from duly.instants import from_us, to_us
-from duly.model.hand_off import SEND, MessageId, ReportAnswer
 from duly.model.job import StoredJob
-from duly.model.outcome import Raised, Succeeded
+from duly.model.outcome import SEND, MessageId, Raised, ReportAnswer, Succeeded
 from duly.model.states import ENDED, WAITING, State
 from duly.policy.redaction import redacted, redacted_for
 from duly.policy.verdict import Tried, judge

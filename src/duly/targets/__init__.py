@@ -10,7 +10,7 @@ from typing import Final
 
 from duly.builtin.send import HandOffTarget
 from duly.errors import InvalidValue
-from duly.settings.targets import TargetSettings
+from duly.settings.tables import TargetSettings
 from duly.targets.webhook import WebhookTarget
 
 

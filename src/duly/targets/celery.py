@@ -17,7 +17,7 @@ from kombu.pools import producers
 from duly.builtin.send import OutgoingMessage
 from duly.errors import InvalidValue
 from duly.files.importers.celery_beat import OWN_TASKS, Periodic, described, rule_of
-from duly.model.hand_off import MessageId
+from duly.model.outcome import MessageId
 from duly.targets.configured import PATIENCE_SECONDS, ConfiguredTarget, in_thread
 from duly.targets.reporting import OutcomeReporter, ReportingApp
 

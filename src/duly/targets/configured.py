@@ -9,9 +9,8 @@ from typing import ClassVar, Generic, ParamSpec, TypeVar
 
 from duly.builtin.send import OutgoingMessage, TargetDown
 from duly.clock import Timeout
-from duly.model.hand_off import MessageId
-from duly.settings.alerts import filled
-from duly.settings.targets import TargetSettings
+from duly.model.outcome import MessageId
+from duly.settings.tables import TargetSettings, filled
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from duly.errors import DulyError, PayloadError, StoreUnavailable
-from duly.model.hand_off import MessageId, ReportAnswer
+from duly.model.outcome import MessageId, ReportAnswer
 from duly.model.payload import LONGEST_RESULT, encode
 
 PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)

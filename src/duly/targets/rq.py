@@ -15,7 +15,7 @@ from rq.exceptions import NoSuchJobError
 from rq.job import Job as RqJob
 
 from duly.builtin.send import OutgoingMessage
-from duly.model.hand_off import MessageId
+from duly.model.outcome import MessageId
 from duly.targets.configured import PATIENCE_SECONDS, ConfiguredTarget, in_thread
 from duly.targets.reporting import OutcomeReporter
 

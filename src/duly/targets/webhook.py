@@ -11,7 +11,7 @@ from duly.builtin.http import HttpTask
 from duly.builtin.http_exchange import HttpFailed
 from duly.builtin.network_guard import NetworkGuard
 from duly.builtin.send import OutgoingMessage, TargetDown
-from duly.settings.targets import TargetSettings
+from duly.settings.tables import TargetSettings
 from duly.targets.configured import ConfiguredTarget
 
 

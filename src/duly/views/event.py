@@ -16,8 +16,8 @@ from duly.store.records import EventRecord, Reaction
 from duly.store.replaying import ReplayResult
 from duly.store.store import Store
 from duly.views import Listed, duration, filled
+from duly.views.access import check_number
 from duly.views.fires import Fire
-from duly.views.tenancy import check_number
 
 __all__ = [
     "NO_REACTION",

@@ -22,7 +22,7 @@ from duly.policy.why import Lineage, first_failed, how_far
 from duly.store.records import JobRecord
 from duly.store.store import Store
 from duly.views import Listed, duration, filled
-from duly.views.tenancy import own_job, own_record
+from duly.views.access import own_job, own_record
 
 AWAITING: Final = "waits for an event"
 # Each state has a shape besides its colour, for readers who cannot tell colours apart.

@@ -20,10 +20,10 @@ from duly.policy.why import Lineage, about, explain_job, first_line
 from duly.store.records import JobList, JobRecord
 from duly.store.store import Store
 from duly.views import Listed, duration, filled, read_json
+from duly.views.access import own_filter, own_job, own_record
 from duly.views.failures import FailureGroup, failures
 from duly.views.flow import Awaits, FlowView, flow_progress, flow_view, lineage_of
 from duly.views.schedules import own_zone
-from duly.views.tenancy import own_filter, own_job, own_record
 from duly.views.why import WhyView, evidence_of
 
 Action: TypeAlias = Literal["retry", "cancel", "remove"]

@@ -27,8 +27,8 @@ from duly.rules import Budget, On, Rule, Spaced, clock_change_notes, local_time,
 from duly.store.store import Store
 from duly.store.values import RunTimes
 from duly.views import filled
+from duly.views.access import own_filter
 from duly.views.fires import LATE, Fire, FireView, RunResult, reacts, result_of, with_run
-from duly.views.tenancy import own_filter
 
 MOST_PREVIEWED = 1_000
 PAGE = 1_000

@@ -21,7 +21,7 @@ from duly.policy.why import LocalClock, first_line
 from duly.store.store import Store
 from duly.views import filled
 from duly.views.attention import Need, needs
-from duly.views.day_strip import DayStrip, StripView
+from duly.views.charts import DayStrip, StripView
 from duly.views.fires import LATE, Counts, counted
 from duly.views.flow import Awaits
 from duly.views.overdue import OverdueRuns, find_overdue

@@ -38,10 +38,10 @@ from duly.store.maintenance import AHEAD
 from duly.store.records import JobRecord
 from duly.store.store import Store
 from duly.views import filled
+from duly.views.access import own_record
 from duly.views.flow import lineage_of
 from duly.views.overdue import find_overdue, runs_due
 from duly.views.schedules import schedule_named, upcoming_one
-from duly.views.tenancy import own_record
 from duly.views.workers import is_gone, present
 
 ENOUGH_RUNS = 3  # needed to know the usual run time

@@ -33,7 +33,7 @@ from duly.errors import DulyError, InvalidValue, NotAllowed, NotSignedIn
 from duly.model.access import Role
 from duly.policy.redaction import redacted
 from duly.remote.http import MEDIA_TYPE, HttpProblem, problem_of
-from duly.views.tenancy import check_own_schedule
+from duly.views.access import check_own_schedule
 from duly.web.authentication import (
     CSRF,
     CSRF_FIELD,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from duly.doctor.checks import judge_alerts
 from duly.model.alert import AlertContent, AlertMessage
-from duly.settings.alerts import AlertSettings, AlertTable
+from duly.settings.tables import AlertSettings, AlertTable
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 HOOK = AlertTable().read({"to": [{"webhook": "https://h.example.com"}]})

@@ -14,8 +14,7 @@ from duly.engine.executors.process.frames import DoneFrame, FailedFrame, FromChi
 from duly.errors import EngineUnavailable, InvalidValue
 from duly.model.states import State
 from duly.policy.retry import Retry
-from duly.registry.definition import Definition, define
-from duly.registry.engine import EngineJob
+from duly.registry.definition import Definition, EngineJob, define
 from duly.store.store import Store
 from tests.engine.workshop import Bench, at_work, memory_store, until
 

@@ -33,7 +33,7 @@ from duly.model.claimed import Claimed
 from duly.model.outcome import Completed, Outcome, Raised
 from duly.model.payload import Json
 from duly.registry.annotations import plain
-from duly.registry.engine import Engine, EngineJob
+from duly.registry.definition import Engine, EngineJob
 
 # How long an engine may be unavailable before the attempt fails.
 PATIENCE = timedelta(minutes=5)

@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from duly.durations import show_duration
-from duly.errors import InvalidValue, RuleError, ZoneMissing
+from duly.errors import InvalidValue, RuleError
 from duly.files.importers.collector import (
     ImportCollector,
     Imported,
-    carried,
+    moment,
     name_of,
     title_of,
     zone_asked_for,
@@ -37,7 +37,6 @@ from duly.files.importers.cron_to_calendar import (
     items,
     weekdays,
 )
-from duly.files.schedule_file import ScheduleEntry
 from duly.rules import at
 from duly.rules.rule_text import checked_zone
 from duly.rules.zone import zone_names
@@ -90,8 +89,7 @@ def last_moment(found: object, zone: str | None) -> datetime | None:
     text = str(found)
     if _DAY.fullmatch(text):
         return at(f"{text}T23:59:59", zone=zone or "UTC").after(_LONG_AGO)
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment(text)
 
 
 def _read(text: str, row: Mapping[str, Any]) -> Trigger:
@@ -291,7 +289,9 @@ def from_rows(
     for row in rows:
         if not isinstance(row, Mapping) or "job_state" in row or "trigger" not in row:
             raise _not_printed("this is not a description of a job")
-        importer.take(row)
+        name = _name(row)
+        with importer.basket.reading(name):
+            importer.add(name, row)
     return importer.finished()
 
 
@@ -322,39 +322,26 @@ class _JobImporter:
     tasks: dict[str, str] = field(default_factory=dict)  # by name, the func_ref it came from
     graceless: list[str] = field(default_factory=list)
 
-    def take(self, row: Mapping[str, Any]) -> None:
-        name = _name(row)
-        try:
-            self.add(name, row)
-        except ZoneMissing:
-            raise
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            self.basket.leave_out(name, error)
-
     def add(self, name: str, row: Mapping[str, Any]) -> None:
         trigger = read_trigger(row)
-        args, problems = _arguments(row)
-        for problem in problems:
-            self.basket.note(name, f"{problem}; until then it is paused")
-        for lost in trigger.lost:
-            self.basket.note(name, f"{lost} cannot be carried")
-        paused = "; ".join(problems) or ("it was paused" if row.get("paused") else "")
         zone = self.zone_of(trigger)
-        entry = ScheduleEntry(
-            name=self.basket.free_name(name),
+        named, problems = _plain(dict(row.get("kwargs") or {}))
+        self.basket.add_call(
+            name,
             rule=trigger.rule,
             zone=zone,
             task=self.task(name, str(row.get("func_ref") or row.get("func") or name)),
-            args=args,
+            args=list(row.get("args") or ()),
+            kwargs=named,
+            problems=problems,
+            lost=[f"{lost} cannot be carried" for lost in trigger.lost],
+            paused="it was paused" if row.get("paused") else "",
             title=_title(row),
-            start=None if trigger.anchored else _moment(row.get("start_date")),
+            start=None if trigger.anchored else moment(row.get("start_date")),
             end=last_moment(row.get("end_date"), zone),
             jitter=_jitter(row.get("jitter")),
             **self.policies(name, row),
-            paused=bool(paused),
-            note=paused,
         )
-        self.basket.add(name, entry)
 
     def zone_of(self, trigger: Trigger) -> str | None:
         if not trigger.needs_zone:
@@ -424,22 +411,17 @@ def _title(row: Mapping[str, Any]) -> str:
     return "" if name in (function, str(row.get("id"))) else title_of(name)
 
 
-def _arguments(row: Mapping[str, Any]) -> tuple[dict[str, object], list[str]]:
-    args, problems = carried(list(row.get("args") or ()), dict(row.get("kwargs") or {}))
-    for name, found in list(args.items()):
-        if isinstance(found, Mapping) and set(found) == {"python"}:
-            problems.append(f"the argument {name} = {found['python']} is not plain JSON")
-            del args[name]
-    return args, problems
+def _plain(kwargs: Mapping[str, Any]) -> tuple[dict[str, object], list[str]]:
+    """Return the arguments that are plain JSON, and a sentence for each other one."""
+    others = {
+        name: found["python"]
+        for name, found in kwargs.items()
+        if isinstance(found, Mapping) and set(found) == {"python"}
+    }
+    problems = [f"the argument {name} = {said} is not plain JSON" for name, said in others.items()]
+    return {name: kwargs[name] for name in kwargs if name not in others}, problems
 
 
 def _jitter(found: object) -> str | None:
     seconds = float(str(found)) if found not in (None, "", "None") else 0
     return show_duration(timedelta(seconds=seconds)) if seconds > 0 else None
-
-
-def _moment(found: object) -> datetime | None:
-    if found in (None, "", "None"):
-        return None
-    moment = datetime.fromisoformat(str(found))
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -20,8 +20,8 @@ from duly.errors import InvalidValue, RuleError, ZoneMissing
 from duly.files.importers.collector import (
     ImportCollector,
     Imported,
-    carried,
-    name_of,
+    allows_overlap,
+    moment,
     title_of,
 )
 from duly.files.importers.cron_to_calendar import (
@@ -33,7 +33,6 @@ from duly.files.importers.cron_to_calendar import (
     items,
     weekdays,
 )
-from duly.files.schedule_file import ScheduleEntry
 from duly.rules.rule_text import checked_zone
 
 FIELDS: Final = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
@@ -127,10 +126,18 @@ def from_periodic(
     tasks: "Iterable[Periodic]", *, zone: str | None = None, basket: ImportCollector | None = None
 ) -> Imported:
     """Read periodic tasks; ``zone`` is for crontabs without a zone."""
-    importer = _PeriodicImporter(checked_zone(zone), basket or ImportCollector())
+    basket, known = basket or ImportCollector(), checked_zone(zone)
     for periodic in tasks:
-        importer.take(periodic)
-    return importer.finished()
+        if periodic.task in OWN_TASKS:
+            told = "it tidies up Celery's own results and is left out: duly has none"
+            basket.note(periodic.name, told)
+            continue
+        with basket.reading(periodic.name):
+            _add(basket, periodic, known)
+    return basket.imported_tasks(
+        named="it is called as in Celery: give yours the same name",
+        overlap=allows_overlap("Beat sends a task", "Beat's"),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +152,7 @@ class Periodic:
     queue: str | None = None
     priority: object = None
     expires: object = None  # seconds after it was sent, or a moment
-    start: object = None
+    start: datetime | None = None
     enabled: bool = True
     once_from: datetime | None = None  # for a task that runs once: from when on
     title: str = ""
@@ -153,92 +160,46 @@ class Periodic:
     unknown: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _PeriodicImporter:
-    zone: str | None
-    basket: ImportCollector
+def _add(basket: ImportCollector, periodic: Periodic, known: str | None) -> None:
+    rule, zone = rule_of(periodic.schedule, known)
+    basket.add_call(
+        periodic.name,
+        rule=_once(rule, periodic.once_from),
+        zone=zone,
+        task=periodic.task,
+        args=periodic.args,
+        kwargs=periodic.kwargs,
+        problems=periodic.problems,
+        lost=list(_lost(periodic)),
+        paused="" if periodic.enabled else "it was not enabled",
+        title=title_of(periodic.title),
+        queue=periodic.queue or None,
+        start_within=_seconds(periodic.expires),
+        start=None if periodic.once_from else periodic.start,
+        end=_end(periodic.expires),
+    )
 
-    def take(self, periodic: Periodic) -> None:
-        if periodic.task in OWN_TASKS:
-            self.basket.note(
-                periodic.name, "it tidies up Celery's own results and is left out: duly has none"
-            )
-            return
-        try:
-            self.add(periodic)
-        except ZoneMissing:
-            raise
-        except ValueError as error:
-            self.basket.leave_out(periodic.name, error)
 
-    def add(self, periodic: Periodic) -> None:
-        rule, zone = rule_of(periodic.schedule, self.zone)
-        args, unnamed = carried(periodic.args, periodic.kwargs)
-        problems = [*periodic.problems, *unnamed]
-        paused = "; ".join(problems) or ("" if periodic.enabled else "it was not enabled")
-        for problem in problems:
-            self.basket.note(periodic.name, f"{problem}; until then it is paused")
-        entry = ScheduleEntry(
-            name=self.basket.free_name(name_of(periodic.name)),
-            rule=_once(rule, periodic.once_from),
-            zone=zone,
-            task=periodic.task,
-            args=args,
-            title=title_of(periodic.title),
-            queue=periodic.queue or None,
-            start_within=_seconds(periodic.expires),
-            start=None if periodic.once_from else moment(periodic.start),
-            end=moment(periodic.expires),
-            paused=bool(paused),
-            note=paused,
+def _lost(periodic: Periodic) -> Iterator[str]:
+    if periodic.priority is not None:
+        yield (
+            f"priority={periodic.priority} is not converted, because brokers disagree which end is "
+            'first: write priority = "high" or "low"'
         )
-        if self.basket.add(periodic.name, entry):
-            self.note_lost(periodic)
-
-    def note_lost(self, periodic: Periodic) -> None:
-        if periodic.priority is not None:
-            self.basket.note(
-                periodic.name,
-                f"priority={periodic.priority} is not converted, because brokers disagree which "
-                'end is first: write priority = "high" or "low"',
-            )
-        if periodic.once_from:
-            self.basket.note(
-                periodic.name,
-                "one_off becomes count=1: it is due once, at the first moment from "
-                f"{periodic.once_from:%Y-%m-%d %H:%M} UTC on; apply the file before that, or write "
-                "a later start=",
-            )
-        if periodic.unknown:
-            routed = any(name.endswith(ROUTING) for name in periodic.unknown)
-            hint = ": there is no broker here; write queue = …, or pass an argument" * routed
-            self.basket.note(
-                periodic.name, f"{', '.join(periodic.unknown)} cannot be carried{hint}"
-            )
-
-    def finished(self) -> Imported:
-        tasks = dict.fromkeys(entry.task for entry in self.basket.entries.values())
-        if tasks:
-            self.basket.note(
-                "every task",
-                "it is called as in Celery: give yours the same name, as "
-                f'@duly.task(name="{next(iter(tasks))}")',
-            )
-            self.basket.note(
-                "every schedule",
-                "Beat sends a task even while its last run goes on; duly skips that moment: write "
-                'overlap = "allow" for Beat\'s behaviour',
-            )
-        return self.basket.imported()
+    if periodic.once_from:
+        yield (
+            "one_off becomes count=1: it is due once, at the first moment from "
+            f"{periodic.once_from:%Y-%m-%d %H:%M} UTC on; apply the file before that, or write a "
+            "later start="
+        )
+    if periodic.unknown:
+        routed = any(name.endswith(ROUTING) for name in periodic.unknown)
+        hint = ": there is no broker here; write queue = …, or pass an argument" * routed
+        yield f"{', '.join(periodic.unknown)} cannot be carried{hint}"
 
 
-def moment(found: object) -> datetime | None:
-    """Return a moment; without an offset it is in UTC, as Django stores it."""
-    if isinstance(found, str):
-        found = datetime.fromisoformat(found)
-    if not isinstance(found, datetime):
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+def _end(expires: object) -> datetime | None:
+    return moment(expires) if isinstance(expires, str | datetime) else None
 
 
 def described(name: str, row: Mapping[str, Any]) -> Periodic:

@@ -4,18 +4,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from duly.errors import DulyError, InvalidValue, RuleError, ZoneMissing
 from duly.files.file_text import LONGEST, MOST_ENTRIES, read, write
-from duly.files.schedule_file import LONGEST_NAME, ScheduleEntry, ScheduleFile
-from duly.files.toml_notation import toml_value
+from duly.files.schedule_file import LONGEST_NAME, ScheduleEntry, ScheduleFile, toml_value
 from duly.model.payload import encode
 from duly.policy.redaction import shortened
 from duly.rules import parse
 
 MOST_NOTES: Final = 20_000
 LEFT_OUT: Final = "; it is left out"
+# What a wrong value makes the code raise that reads it.
+_UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    SyntaxError,
+    AttributeError,
+)
 LONGEST_TITLE: Final = 200  # a title is one line in a list
 
 
@@ -87,7 +96,7 @@ class ImportCollector:
             yield
         except ZoneMissing:
             raise
-        except (ValueError, TypeError, LookupError, ArithmeticError, SyntaxError) as error:
+        except _UNREADABLE as error:
             self.leave_out(where, error)
 
     def add_call(
@@ -99,11 +108,14 @@ class ImportCollector:
         kwargs: Mapping[str, object],
         name: str = "",
         problems: Sequence[str] = (),
-        lost: str = "",
+        lost: Sequence[str] = (),
         paused: str = "",
         **fields: Any,
     ) -> None:
-        """Add a call of a task; it is paused if there are problems with its arguments."""
+        """Add a call of a task; it is paused if there are problems with its arguments.
+
+        ``lost`` are sentences about options that cannot be carried.
+        """
         written, unnamed = carried(args, kwargs)
         problems = [*problems, *unnamed]
         note = "; ".join(problems) or paused
@@ -118,22 +130,40 @@ class ImportCollector:
         if self.add(where, entry):
             for problem in problems:
                 self.note(where, f"{problem}; until then it is paused")
-            if lost:
-                self.note(where, lost)
+            for sentence in lost:
+                self.note(where, sentence)
 
-    def imported_tasks(self) -> Imported:
-        """Return the import, with a note about the names of tasks."""
-        tasks = dict.fromkeys(entry.task for entry in self.entries.values())
-        if tasks:
-            self.note(
-                "every task",
-                "it has the path of its function as name: give yours the same, as "
-                f'@duly.task(name="{next(iter(tasks))}")',
-            )
+    def imported_tasks(
+        self,
+        *,
+        named: str = "it has the path of its function as name: give yours the same",
+        overlap: str,
+    ) -> Imported:
+        """Return the import, with notes about the names of tasks and about runs that overlap."""
+        task = next((entry.task for entry in self.entries.values()), None)
+        if task is not None:
+            self.note("every task", f'{named}, as @duly.task(name="{task}")')
+            self.note("every schedule", overlap)
         return self.imported()
 
     def imported(self) -> Imported:
         return Imported(ScheduleFile(schedules=self.entries), tuple(self.notes), tuple(self.unread))
+
+
+def allows_overlap(said: str, whose: str) -> str:
+    """Return the note about a program that starts a run while the last one goes on."""
+    return (
+        f"{said} even while its last run goes on; duly skips that moment: write "
+        f'overlap = "allow" for {whose} behaviour'
+    )
+
+
+def moment(found: object) -> datetime | None:
+    """Return a moment, given as one or as text; without an offset it is in UTC."""
+    if found in (None, "", "None"):
+        return None
+    read = found if isinstance(found, datetime) else datetime.fromisoformat(str(found))
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 def zone_asked_for(what: str, machine_zone: str | None) -> ZoneMissing:

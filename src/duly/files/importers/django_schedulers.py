@@ -17,8 +17,8 @@ from typing import Any, Final, TypeAlias
 
 from duly.durations import show_duration
 from duly.errors import InvalidValue, RuleError, ZoneMissing
-from duly.files.importers.celery_beat import dumped, moment
-from duly.files.importers.collector import ImportCollector, Imported
+from duly.files.importers.celery_beat import dumped
+from duly.files.importers.collector import ImportCollector, Imported, allows_overlap, moment
 from duly.rules.rule_text import checked_zone
 from duly.rules.zone import local_time
 
@@ -28,7 +28,6 @@ TASK, TASK_ARG, TASK_KWARG = "scheduler_task", "scheduler_taskarg", "scheduler_t
 CONTENT_TYPE: Final = "django_content_type"
 TASKS_SCHEDULER_TABLES: Final = (TASK, TASK_ARG, TASK_KWARG, CONTENT_TYPE)
 DJANGO_Q_TABLE: Final = "django_q_schedule"
-_CROSSING: Final = "every schedule"
 _CRON_WITH_SECONDS: Final = 6  # fields; croniter reads the seconds last
 _EVERY_MONTH_HAS: Final = 28
 # By django-q2's letters: how many of which unit.
@@ -90,13 +89,10 @@ def _tasks(rows: Iterable[Row], now: datetime) -> Imported:
     for row in rows:
         with basket.reading(str(row["name"])):
             _add_task(basket, row, now)
-    if basket.entries:
-        basket.note(
-            _CROSSING,
-            "django-tasks-scheduler starts the next run when the last one has ended; duly skips a "
-            "moment at which the last run goes on",
-        )
-    return basket.imported_tasks()
+    return basket.imported_tasks(
+        overlap="django-tasks-scheduler starts the next run when the last one has ended; duly "
+        "skips a moment at which the last run goes on"
+    )
 
 
 def _add_task(basket: ImportCollector, row: Row, now: datetime) -> None:
@@ -136,7 +132,7 @@ def _add_task(basket: ImportCollector, row: Row, now: datetime) -> None:
         args=list(args.values()),
         kwargs=kwargs,
         problems=(*no_args, *no_kwargs),
-        lost=f"{' and '.join(lost)} cannot be carried: {hint}" if lost else "",
+        lost=[f"{' and '.join(lost)} cannot be carried: {hint}"] if lost else [],
         paused="" if row.get("enabled", True) else "it was not enabled",
         queue=str(row.get("queue") or "") or None,
         priority="high" if row.get("at_front") else None,
@@ -194,13 +190,7 @@ def from_django_q(rows: Iterable[Row], *, now: datetime, zone: str | None = None
     for row in sorted(rows, key=lambda row: row["id"]):
         with basket.reading(f"schedule {row['id']}"):
             _add_schedule(basket, row, now, known)
-    if basket.entries:
-        basket.note(
-            _CROSSING,
-            "django-q2 sends a task even while its last run goes on; duly skips that moment: write "
-            'overlap = "allow" for its behaviour',
-        )
-    return basket.imported_tasks()
+    return basket.imported_tasks(overlap=allows_overlap("django-q2 sends a task", "its"))
 
 
 def from_django_q_dump(text: str, *, now: datetime, zone: str | None = None) -> Imported:
@@ -222,15 +212,13 @@ def _add_schedule(basket: ImportCollector, row: Row, now: datetime, zone: str | 
         return
     rule, needed = _q_rule(row, following, zone)
     args, kwargs = _q_arguments(row)
-    problems, lost = [], []
+    problems = []
     if row.get("intended_date_kwarg"):
         problems.append(
             f"its argument {row['intended_date_kwarg']} is the due moment: use current().due_at"
         )
-    if options := kwargs.pop("q_options", None):
-        lost.append(f"q_options={options}")
-    if row.get("hook"):
-        lost.append(f"hook={row['hook']}")
+    options = {"q_options": kwargs.pop("q_options", None), "hook": row.get("hook")}
+    lost = " and ".join(f"{name}={value}" for name, value in options.items() if value)
     basket.add_call(
         where,
         name=str(row.get("name") or row["func"]),
@@ -240,9 +228,7 @@ def _add_schedule(basket: ImportCollector, row: Row, now: datetime, zone: str | 
         args=args,
         kwargs=kwargs,
         problems=problems,
-        lost=f"{' and '.join(lost)} cannot be carried: write on_success= at its @duly.task"
-        if lost
-        else "",
+        lost=[f"{lost} cannot be carried: write on_success= at its @duly.task"] if lost else [],
         queue=str(row.get("cluster") or "") or None,
         max_runs=None if once or repeats < 0 else repeats,
     )

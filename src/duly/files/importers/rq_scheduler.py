@@ -16,6 +16,7 @@ from typing import Any, Final
 from duly.files.importers.collector import (
     ImportCollector,
     Imported,
+    allows_overlap,
     title_of,
     zone_asked_for,
 )
@@ -55,13 +56,7 @@ def from_redis(
     for job in jobs:
         with basket.reading(f"job {job.id}"):
             _add(basket, job, known, machine_zone)
-    if basket.entries:
-        basket.note(
-            "every schedule",
-            "rq-scheduler enqueues a job even while its last run goes on; duly skips that moment: "
-            'write overlap = "allow" for its behaviour',
-        )
-    return basket.imported_tasks()
+    return basket.imported_tasks(overlap=allows_overlap("rq-scheduler enqueues a job", "its"))
 
 
 def _add(
@@ -126,7 +121,7 @@ def _cron(text: str) -> str:
     return " ".join(fields)
 
 
-def _lost(job: ScheduledJob, meta: Mapping[Any, Any]) -> str:
+def _lost(job: ScheduledJob, meta: Mapping[Any, Any]) -> Sequence[str]:
     known = {"interval", "repeat", "cron_string", "use_local_timezone", "queue_class_name"}
     lost = [f"meta {name}" for name in meta if name not in known]
     lost += [
@@ -135,7 +130,7 @@ def _lost(job: ScheduledJob, meta: Mapping[Any, Any]) -> str:
         if job.text(name) not in ("", "None", "-1")
     ]
     hint = "write timeout=, keep_result=, on_success= and on_failure= at its @duly.task"
-    return f"{', '.join(map(str, lost))} cannot be carried: {hint}" if lost else ""
+    return [f"{', '.join(map(str, lost))} cannot be carried: {hint}"] if lost else []
 
 
 def plain_value(data: bytes) -> Any:  # noqa: ANN401 - a value of JSON, or a tuple

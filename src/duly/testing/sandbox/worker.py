@@ -38,7 +38,7 @@ class WorkSession:
     """One call of ``run``."""
 
     name = "sandbox"  # of the worker
-    lease = timedelta(days=36_500)  # no worker dies here
+    lease: timedelta = timedelta(days=36_500)  # no worker dies here
 
     def __init__(
         self, store: Store, registry: Registry, *, plain: ThreadExecutor, raising: bool = False

@@ -11,9 +11,9 @@ from msgspec import Meta, field
 
 from duly.app.calls_by_name import call_named, enqueued, run_again
 from duly.errors import InvalidValue, NotFound, WrongState
-from duly.model.hand_off import ReportAnswer
 from duly.model.job import JobRequest
 from duly.model.job_filter import parse_filter
+from duly.model.outcome import ReportAnswer
 from duly.model.states import State
 from duly.views import Listed
 from duly.views.failures import FailureGroup

@@ -14,10 +14,10 @@ from duly.model.job import Owner
 from duly.model.schedule_fields import ScheduleField, fields_on
 from duly.model.schedule_filter import parse_schedule_filter
 from duly.views import Listed
+from duly.views.access import own_filter
 from duly.views.fires import FireView
 from duly.views.schedule_detail import ScheduleChangeView, schedule_changes
 from duly.views.schedules import RuleView, ScheduleView, rule_facts, schedule_moments, zone_of
-from duly.views.tenancy import own_filter
 from duly.views.why import WhyView, answer_schedule
 from duly.web.api.endpoint import Nothing, Router
 from duly.web.api.fields import (

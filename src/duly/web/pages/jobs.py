@@ -16,6 +16,7 @@ from duly.model.states import ENDED, State
 from duly.policy.redaction import hidden_call
 from duly.policy.why import about
 from duly.views import read_json
+from duly.views.access import own_job
 from duly.views.flow import Awaits, FlowView, StepView
 from duly.views.job import (
     Action,
@@ -30,7 +31,6 @@ from duly.views.job import (
     whole_log,
 )
 from duly.views.schedules import matching_schedules
-from duly.views.tenancy import own_job
 from duly.web.request import WebRequest
 from duly.web.routes import LIVE, PageRoute, Values, WebRoute, WebServices
 from duly.web.svg.gantt import AttemptBar, Kind, draw_attempts

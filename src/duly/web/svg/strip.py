@@ -13,7 +13,7 @@ from typing import Final
 from markupsafe import Markup
 
 from duly.rules import local_time
-from duly.views.day_strip import ComingHour, HourCell, StripView
+from duly.views.charts import ComingHour, HourCell, StripView
 
 WIDTH, HEIGHT, BASE = 22, 74, 52  # cell width, chart height, y of the base line
 LEAST, MOST = 4, 44  # height of a bar

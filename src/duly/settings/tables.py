@@ -1,7 +1,8 @@
-"""The table ``[alerts]`` of duly.toml: what is told, how often, and to whom.
+"""The tables of duly.toml: ``[alerts]`` (what is told, how often, to whom) and ``[targets]``.
 
-A text may name environment variables as ``${NAME}``, so that secrets stay out of the file. They are
-looked up when a message is sent: a command that sends none does not need them.
+A target is a system that jobs are handed to. A text may name environment variables as ``${NAME}``,
+so that secrets stay out of the file. They are looked up when the first message is sent: a command
+that sends none does not need them.
 """
 
 import json
@@ -10,13 +11,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from duly.durations import LONGEST
 from duly.errors import InvalidValue
 from duly.model.alert import KINDS
 from duly.model.payload import check_text
-from duly.settings.kinds import Kind, Length, Names, Number, Words, refusal
+from duly.settings.kinds import AppTarget, Kind, Length, Names, Number, OneOf, Words, refusal
+
+T = TypeVar("T")
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _HOST = re.compile(r"[a-z]+://([^/?#]*)", re.IGNORECASE)
@@ -138,8 +141,8 @@ _OF_WAY: Final = {
 }
 
 
-class AlertTable(Kind[AlertSettings]):
-    """The whole table; in the environment it is written as JSON."""
+class Table(Kind[T]):
+    """A whole table; in the environment it is written as JSON."""
 
     secret = True
 
@@ -150,6 +153,8 @@ class AlertTable(Kind[AlertSettings]):
             return text
         return found
 
+
+class AlertTable(Table[AlertSettings]):
     def read(self, value: object) -> AlertSettings:
         if isinstance(value, AlertSettings):
             return value
@@ -159,7 +164,7 @@ class AlertTable(Kind[AlertSettings]):
         given = rest.pop("to", [])
         if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
             raise InvalidValue("alerts.to is a list of tables: write [[alerts.to]]")
-        common = table_values(rest, _COMMON, "alerts")
+        common = _table_values(rest, _COMMON, "alerts")
         for schedule, address in common.get("pings", {}).items():
             _read(WebAddress(), address, f"alerts.pings.{schedule}")
         found = tuple(_destination(one, number) for number, one in enumerate(given, start=1))
@@ -182,7 +187,7 @@ def _destination(table: dict[str, Any], number: int) -> Destination:
             f'{place}: give one of webhook = "https://…", email = ["…"] and apprise = "slack://…"'
         )
     [way] = ways
-    said = table_values(table, {name: _DESTINATION[name] for name in _DESTINATION}, place)
+    said = _table_values(table, _DESTINATION, place)
     strange = sorted(said.keys() - _OF_WAY[way])
     if strange:
         raise InvalidValue(f"{place}: {strange[0]} is not for {way}")
@@ -206,7 +211,7 @@ def _destination(table: dict[str, Any], number: int) -> Destination:
     )
 
 
-def table_values(
+def _table_values(
     table: Mapping[str, object], kinds: Mapping[str, Kind[Any]], place: str
 ) -> dict[str, Any]:
     unknown = [name for name in table if name not in kinds]
@@ -227,3 +232,78 @@ def _host(url: str) -> str:
     """Return the host of an address: a webhook's path is often its secret."""
     found = _HOST.match(url)
     return found[1].rpartition("@")[2] if found else url
+
+
+TARGET_KINDS: Final = ("celery", "rq", "dramatiq", "redis", "rabbitmq", "nats", "webhook")
+# Nobody says what became of a message to another kind, unless its settings say so.
+REPORTING: Final = ("celery", "rq", "dramatiq", "webhook")
+_FIELDS: Final[Mapping[str, Kind[Any]]] = {
+    "kind": OneOf(TARGET_KINDS),
+    "url": Text(),
+    "app": AppTarget(),
+    "queue": Text(),
+    "for_queues": Names("mail"),
+    "sign": Text(),
+    "outcome": OneOf(("report", "none")),
+    "outcome_within": Length(timedelta(seconds=1), LONGEST),
+}
+_OF_KIND: Final = {"app": ("celery",), "queue": ("rq", "dramatiq"), "sign": ("webhook",)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetSettings:
+    """A system that jobs are handed to."""
+
+    name: str
+    kind: str
+    url: str = ""
+    app: str = ""  # the Celery app, in place of a url
+    queue: str = ""  # the queue there, if a job names none
+    for_queues: tuple[str, ...] = ()  # of duly, whose jobs come here if they name no target
+    sign: str = ""  # the environment variable with the secret of a webhook's signature
+    reports: bool = True  # whether the outcome will be reported
+    # As long as Celery waits before it delivers an unacknowledged message from Redis again.
+    outcome_within: timedelta = timedelta(hours=1)
+
+    def __str__(self) -> str:
+        """``main (celery)``."""
+        return f"{self.name} ({self.kind})"
+
+
+class TargetTable(Table[tuple[TargetSettings, ...]]):
+    def read(self, value: object) -> tuple[TargetSettings, ...]:
+        if isinstance(value, tuple):
+            return value
+        if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
+            raise InvalidValue(
+                'a table for each, as [targets.main] kind = "celery" url = "redis://…"'
+            )
+        found = tuple(_target(name, table) for name, table in value.items())
+        taken: dict[str, str] = {}
+        for one in found:
+            for queue in one.for_queues:
+                if taken.setdefault(queue, one.name) != one.name:
+                    raise InvalidValue(
+                        f"targets.{one.name}: the queue {queue} belongs to targets.{taken[queue]}"
+                    )
+        return found
+
+    def plain(self, value: tuple[TargetSettings, ...]) -> object:
+        return [str(target) for target in value]
+
+
+def _target(name: str, table: Mapping[str, object]) -> TargetSettings:
+    place = f"targets.{name}"
+    said = _table_values(table, _FIELDS, place)
+    kind = said.get("kind")
+    if kind is None:
+        raise InvalidValue(f"{place}: it needs a kind, one of {', '.join(TARGET_KINDS)}")
+    for option, kinds in _OF_KIND.items():
+        if option in said and kind not in kinds:
+            raise InvalidValue(f"{place}: {option} is for {' and '.join(kinds)}, not for {kind}")
+    if bool(said.get("url")) == bool(said.get("app")):
+        also = ', or app = "shop.celery:app"' if kind == "celery" else ""
+        raise InvalidValue(f'{place}: it needs the address of its server, url = "…"{also}')
+    outcome = said.pop("outcome", None)
+    reports = kind in REPORTING if outcome is None else outcome == "report"
+    return TargetSettings(name=name, reports=reports, **said)
