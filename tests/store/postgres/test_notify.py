@@ -171,3 +171,11 @@ async def process_of_the_listener(other: Other) -> int:
     )
     ((process,),) = await asked.fetchall()
     return int(process)
+
+
+async def test_a_process_that_is_told_nothing_does_not_listen(dsn: str, opened: Opened) -> None:
+    database = await opened(dsn, dialect=DIALECT)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    heard = Heard()
+    database.listen(heard)
+    assert await heard.next() == EVERYTHING

@@ -156,12 +156,11 @@ class PostgresDatabase:
         return self._listener is not None and self._listener.listening
 
     async def open(self) -> None:
-        """Open the first connection, and begin to listen."""
+        """Open the first connection, and begin to listen if there is a listener."""
         self._connections.open()
         await self._call(lambda call: self._transaction(call, self._begin_read, _nothing))
         self._opened = True
-        if self._listener:
-            self._listener.start()
+        self._hear()
 
     async def close(self) -> None:
         self._opened = False
@@ -185,6 +184,12 @@ class PostgresDatabase:
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         self._listeners.append(listener)
+        self._hear()
+
+    def _hear(self) -> None:
+        """Listen to other processes once somebody is told: a process that only enqueues is not."""
+        if self._listener and self._listeners and self._opened:
+            self._listener.start()
 
     async def hears(self) -> bool:
         """Test now whether notifications arrive; ``listening`` is the result of an earlier test."""
