@@ -139,10 +139,10 @@ async def test_whoever_waits_for_what_follows_is_nudged(
     await store.jobs.enqueue([call(terms=terms)])
     job = await claimed(store)
     heard = asyncio.Event()
+    store.database.listen(lambda topic: heard.set() if topic == "ready:default" else None)
     async with Timeout(10):
         while not store.database.is_listening:
             await sleep(0.01)
-    store.database.listen(lambda topic: heard.set() if topic == "ready:default" else None)
     await leave(completing(dsn, job))
     await asyncio.wait_for(heard.wait(), 10)
 

@@ -244,6 +244,21 @@ _PIECE = re.compile(
 )
 
 
+class NumberedStatement(NamedTuple):
+    """A statement with the places ``$1``, ``$2`` and so on, and the names of their values."""
+
+    text: bytes
+    names: tuple[str, ...]
+
+
+def for_libpq(text: str) -> NumberedStatement:
+    places: dict[str, str] = {}
+    numbered = with_places(
+        text, lambda name: places.setdefault(name, f"${len(places) + 1}"), percent="%"
+    )
+    return NumberedStatement(numbered.encode(), tuple(places))
+
+
 def for_psycopg(text: str) -> bytes:
     return with_places(text, lambda name: f"%({name})s", percent="%%").encode()
 

@@ -1,8 +1,8 @@
-"""A value is ``:name`` in our files, and psycopg's ``%(name)s`` when it is sent."""
+"""A value is ``:name`` in our files, and the driver's place when it is sent."""
 
 import pytest
 
-from duly.store.statements import for_psycopg
+from duly.store.statements import for_libpq, for_psycopg
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,8 @@ from duly.store.statements import for_psycopg
 )
 def test_a_statement_is_rewritten(written: str, sent: str) -> None:
     assert for_psycopg(written).decode() == sent
+
+
+def test_a_statement_for_libpq_has_a_place_for_each_name() -> None:
+    sent = for_libpq("select 7 % :n, :a::bigint, :n")
+    assert sent == (b"select 7 % $1, $2::bigint, $1", ("n", "a"))

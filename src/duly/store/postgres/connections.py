@@ -10,22 +10,24 @@ connection, and wait for its answer: a server that does not answer would be wait
 import asyncio
 import math
 import select
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, ProgrammingError, adapters, errors, waiting
-from psycopg.abc import PQGen
-from psycopg.adapt import AdaptersMap
+from psycopg import AsyncConnection, ProgrammingError, abc, adapters, errors, generators, waiting
+from psycopg.adapt import AdaptersMap, PyFormat, Transformer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGresult
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import TextLoader
 
 from duly.errors import Busy, InvalidValue, OutcomeUnknown, StoreUnavailable
-from duly.store.database import Dialect, Row
+from duly.store.database import Dialect, Row, Value
+from duly.store.statements import NumberedStatement
 
 T = TypeVar("T")
 
@@ -72,9 +74,50 @@ _TYPES = use_our_types(AdaptersMap(adapters))
 class Connection(AsyncConnection[Row]):
     """A connection that is closed when the task that waits for its answer is cancelled."""
 
+    async def rows(self, statement: NumberedStatement, values: Mapping[str, Value]) -> list[Row]:
+        """Run a statement and return its rows, with half of the CPU time of psycopg's cursor.
+
+        The second time prepares the statement, as psycopg does with a threshold of 1.
+        """
+        types, libpq, prepared = self._types, self.pgconn, self._prepared_names
+        given = types.dump_sequence(
+            [values[name] for name in statement.names], [PyFormat.AUTO] * len(statement.names)
+        )
+        key = statement.text, types.types
+        name = prepared.get(key)
+        if name:
+            libpq.send_query_prepared(name, given, types.formats)
+        elif name is None or self.prepare_threshold is None:
+            prepared[key] = b""
+            libpq.send_query_params(statement.text, given, types.types, types.formats)
+        else:
+            name = b"duly_%d" % sum(map(bool, prepared.values()))
+            libpq.send_prepare(name, statement.text, types.types)
+            await self._answer()
+            prepared[key] = name
+            libpq.send_query_prepared(name, given, types.formats)
+        types.set_pgresult(result := await self._answer())
+        return types.load_rows(0, result.ntuples, tuple)
+
+    @cached_property
+    def _types(self) -> abc.Transformer:
+        return Transformer(self)
+
+    @cached_property
+    def _prepared_names(self) -> dict[tuple[bytes, tuple[int, ...] | None], bytes]:
+        """The names of prepared statements; empty for one that was run once."""
+        return {}
+
+    async def _answer(self) -> PGresult:
+        results: list[PGresult] = await self.wait(generators.execute(self.pgconn))
+        for result in results:
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise errors.error_from_result(result, encoding=self.info.encoding)
+        return results[-1]
+
     async def wait(
         self,
-        gen: PQGen[T],
+        gen: abc.PQGen[T],
         interval: float = WAIT_SECONDS,
         timeout: float | None = None,  # noqa: ASYNC109 - psycopg's
     ) -> T:

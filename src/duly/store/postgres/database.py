@@ -22,7 +22,7 @@ from duly.store.migrate import NO_TABLES
 from duly.store.postgres import connections as faults
 from duly.store.postgres.connections import Connection, Connections, Connector, pause, settings
 from duly.store.postgres.notify import Notifier, NotifyListener, hears
-from duly.store.statements import for_psycopg
+from duly.store.statements import for_libpq
 from duly.store.statements import statements as statements_of
 
 # Two processes that prepare an empty database at once collide in the server's own catalogues.
@@ -131,7 +131,7 @@ class PostgresDatabase:
         texts = statements_of(dialect) if statements is None else statements
         connect = Connector(url, dialect=dialect, deadline=deadline)
         self.dialect = dialect
-        self._statements = {name: for_psycopg(text) for name, text in texts.items()}
+        self._statements = {name: for_libpq(text) for name, text in texts.items()}
         self._clock = clock
         self._deadline = deadline
         self._on_missing_partition = on_missing_partition
@@ -317,8 +317,7 @@ class PostgresDatabase:
 
     async def _rows(self, connection: Connection, ask: Ask) -> list[Row]:
         values = {"now": self._now(), **ask.values}
-        answer = await connection.execute(self._statements[ask.statement], values)
-        return await answer.fetchall() if answer.description else []
+        return await connection.rows(self._statements[ask.statement], values)
 
     async def _migrated(self, call: "_Call", migration: Migration) -> bool:
         with suppress(*COLLISIONS):
