@@ -31,7 +31,7 @@ from duly.views.metrics import METRICS_TYPE, metrics, readiness
 from duly.web.api import API
 from duly.web.authentication import Authenticator, AuthFunction
 from duly.web.live import MOUNTED_SECONDS, EventStream, LivePages, events
-from duly.web.pages import OTHER_ROUTES, PAGES
+from duly.web.pages import PAGES
 from duly.web.request import WebRequest
 from duly.web.routes import (
     PublicRoute,
@@ -56,7 +56,7 @@ register_url_convertor("number", _JobNumber())
 
 def routes() -> list[WebRoute]:
     """Return all routes that need authentication."""
-    return [*(page.route() for page in PAGES), *OTHER_ROUTES, *API, *PROBES]
+    return [*PAGES, *API, *PROBES]
 
 
 def public_routes() -> list[PublicRoute]:

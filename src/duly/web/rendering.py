@@ -147,7 +147,7 @@ def _environment() -> Environment:
     macros = found.get_template("macros.html").module
     found.globals |= {
         name: getattr(macros, name)
-        for name in ("act", "sheet", "empty", "nothing_scheduled", "schedule_tabs")
+        for name in ("act", "sheet", "empty", "nothing_scheduled", "schedule_tabs", "table")
     }
     return found
 

@@ -98,20 +98,12 @@ class PublicRoute:
     handler: PublicHandler
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRoute:
+@dataclass(frozen=True, slots=True)
+class PageTemplate:
     """A page: ``view`` returns the template's values; its block ``main`` is updated live."""
 
-    path: str
     template: str
     view: PageView
-    role: Role = "viewer"
-    tenants: bool = False
-
-    def route(self) -> WebRoute:
-        return WebRoute(
-            method="GET", path=self.path, role=self.role, handler=self.show, tenants=self.tenants
-        )
 
     async def show(self, services: WebServices, request: WebRequest, _: bytes) -> Response:
         if LIVE not in request.query:
@@ -136,6 +128,43 @@ class PageRoute:
         values = await self.view(services, request)  # Today finds the overdue runs itself
         overdue = await request.app.ask(services.backend.today.overdue)
         return {**values, "overdue": overdue}
+
+
+class PageRouter:
+    """The routes of some pages, each declared by decorating its function.
+
+    Of several routes that match a path, the first counts. ``tenants`` is for all of them: whether
+    callers that are limited to one tenant may use them.
+    """
+
+    def __init__(self, *, tenants: bool = False) -> None:
+        self._tenants = tenants
+        self.routes: list[WebRoute] = []
+
+    def page(
+        self, path: str, template: str, role: Role = "viewer"
+    ) -> Callable[[PageView], PageView]:
+        """Declare a page; the function returns the values of its template."""
+
+        def declare(view: PageView) -> PageView:
+            self(f"GET {path}", role)(PageTemplate(template, view).show)
+            return view
+
+        return declare
+
+    def __call__(self, place: str, role: Role) -> Callable[[RouteHandler], RouteHandler]:
+        """Declare another route of a method and a path, as ``GET /search``."""
+        method, path = place.split()
+
+        def declare(handler: RouteHandler) -> RouteHandler:
+            self.routes.append(
+                WebRoute(
+                    method=method, path=path, role=role, handler=handler, tenants=self._tenants
+                )
+            )
+            return handler
+
+        return declare
 
 
 def protected_endpoint(services: WebServices, route: WebRoute) -> StarletteEndpoint:

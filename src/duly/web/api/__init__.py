@@ -2,12 +2,11 @@
 
 from typing import Final
 
-from duly.web.api.openapi import DOCS, ENDPOINTS, OPENAPI, VERSION
+from duly.web.api.openapi import DOCUMENTATION, ENDPOINTS, VERSION
 from duly.web.routes import WebRoute
 
 API: Final[tuple[WebRoute, ...]] = (
     *(endpoint.route(VERSION) for endpoint in ENDPOINTS),
-    OPENAPI,
-    DOCS.route(),
+    *DOCUMENTATION.routes,
 )
 __all__ = ["API", "ENDPOINTS", "VERSION"]

@@ -26,9 +26,10 @@ from duly.web.api.schedules import SCHEDULES
 from duly.web.api.system import ACCESS, ASKING
 from duly.web.api.working import WORKING
 from duly.web.request import WebRequest
-from duly.web.routes import PageRoute, Values, WebRoute, WebServices
+from duly.web.routes import PageRouter, Values, WebServices
 
 VERSION: Final = "/api/v1"
+DOCUMENTATION: Final = PageRouter(tenants=True)
 _ROUTERS: Final = (
     JOBS, JOB, SCHEDULES, EVENTS, CAPACITY, ASKING, DECLARING, ACCESS, WORKING,
 )  # fmt: skip
@@ -270,10 +271,12 @@ class Entry:
         return "-".join((self.method.lower(), *words))
 
 
+@DOCUMENTATION(f"GET {VERSION}/openapi.json", "viewer")
 async def openapi(_: WebServices, request: WebRequest, __: bytes) -> Response:
     return Response(_written(request.root), media_type="application/json")
 
 
+@DOCUMENTATION.page(f"{VERSION}/docs", "api_docs.html")
 async def documentation(_: WebServices, __: WebRequest) -> Values:
     return {
         "groups": [(tag, about, _entries(tag)) for tag, about in TAGS.items()],
@@ -338,15 +341,3 @@ def kind_of(schema: Mapping[str, Any]) -> str:
     return {"string": "text", "integer": "number", "object": "object"}.get(
         str(schema.get("type", "anything")), str(schema.get("type", "anything"))
     )
-
-
-OPENAPI: Final = WebRoute(
-    method="GET",
-    path=f"{VERSION}/openapi.json",
-    role="viewer",
-    handler=openapi,
-    tenants=True,
-)
-DOCS: Final = PageRoute(
-    path=f"{VERSION}/docs", template="api_docs.html", view=documentation, tenants=True
-)

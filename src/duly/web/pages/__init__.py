@@ -1,29 +1,19 @@
-"""All pages of the dashboard, and their routes that are not pages."""
+"""All pages of the dashboard, and its routes that are not pages."""
 
 from typing import Final
 
 from duly.web.pages.capacity import CAPACITY
 from duly.web.pages.events import EVENTS
-from duly.web.pages.jobs import BULK, JOB, JOBS, LOG_FILE, SEARCH
-from duly.web.pages.schedule_forms import EDITING, SHEETS
-from duly.web.pages.schedules import POLICIES, SCHEDULE, SCHEDULES
-from duly.web.pages.system import MAKE_TOKEN, SYSTEM
-from duly.web.pages.today import TIMELINE, TODAY
-from duly.web.routes import PageRoute, WebRoute
+from duly.web.pages.jobs import JOBS
+from duly.web.pages.schedule_forms import FORMS
+from duly.web.pages.schedules import SCHEDULES
+from duly.web.pages.system import SYSTEM
+from duly.web.pages.today import TODAY
+from duly.web.routes import WebRoute
 
-PAGES: Final[tuple[PageRoute, ...]] = (
-    TODAY,
-    JOBS,
-    BULK,
-    *JOB,
-    SCHEDULES,
-    TIMELINE,
-    *EVENTS,
-    *EDITING,
-    POLICIES,
-    *SHEETS,
-    SCHEDULE,
-    *CAPACITY,
-    *SYSTEM,
+# A name of a schedule may hold any character, so the routes of one schedule are the last of those.
+PAGES: Final[tuple[WebRoute, ...]] = tuple(
+    route
+    for router in (TODAY, JOBS, EVENTS, FORMS, SCHEDULES, CAPACITY, SYSTEM)
+    for route in router.routes
 )
-OTHER_ROUTES: Final[tuple[WebRoute, ...]] = (LOG_FILE, MAKE_TOKEN, SEARCH)

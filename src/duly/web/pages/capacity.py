@@ -9,7 +9,7 @@ from duly.policy.why import LocalClock, about
 from duly.views.capacity import CapacityView, capacity, limit_named, many, queue_named
 from duly.views.charts import Series
 from duly.web.request import WebRequest
-from duly.web.routes import PageRoute, Values, WebServices
+from duly.web.routes import PageRouter, Values, WebServices
 from duly.web.svg.series import Chart, ChartLine
 
 SPANS: Final[Mapping[str, tuple[timedelta, str]]] = {
@@ -18,7 +18,10 @@ SPANS: Final[Mapping[str, tuple[timedelta, str]]] = {
 }
 MINUTE: Final = timedelta(minutes=1)
 
+CAPACITY: Final = PageRouter()
 
+
+@CAPACITY.page("/capacity", "capacity.html")
 async def show_capacity(services: WebServices, request: WebRequest) -> Values:
     span = request.query.get("span", "1h")
     if span not in SPANS:
@@ -131,14 +134,19 @@ def _totals(found: CapacityView) -> list[tuple[str, str]]:
     ]
 
 
+@CAPACITY.page("/capacity/pause", "capacity_pause.html", "operator")
+@CAPACITY.page("/capacity/queue", "capacity_queue.html", "operator")
 async def show_queue(_: WebServices, request: WebRequest) -> Values:
     return {"queue": await request.app.ask(queue_named, _named(request))}
 
 
+@CAPACITY.page("/capacity/limit", "capacity_limit.html", "operator")
 async def show_limit(_: WebServices, request: WebRequest) -> Values:
     return {"limit": await request.app.ask(limit_named, _named(request))}
 
 
+@CAPACITY.page("/capacity/scale", "capacity_scale.html", "operator")
+@CAPACITY.page("/capacity/stop", "capacity_stop.html", "operator")
 async def show_worker(_: WebServices, request: WebRequest) -> Values:
     who = _named(request)
     living = [one for one in await request.app.workers.alist() if str(one.id) == who]
@@ -153,20 +161,3 @@ def _named(request: WebRequest) -> str:
     if not name:
         raise InvalidValue("say which: ?name=…")
     return name
-
-
-CAPACITY: Final = (
-    PageRoute(path="/capacity", template="capacity.html", view=show_capacity),
-    *(
-        PageRoute(
-            path=f"/capacity/{act}", template=f"capacity_{act}.html", view=view, role="operator"
-        )
-        for act, view in {
-            "pause": show_queue,
-            "queue": show_queue,
-            "limit": show_limit,
-            "scale": show_worker,
-            "stop": show_worker,
-        }.items()
-    ),
-)

@@ -13,7 +13,7 @@ from duly.views.event import NO_REACTION, EventView, event_detail, event_list, e
 from duly.views.schedules import RECENT, ScheduleRow, outcome_word, schedule_rows
 from duly.web.pages.schedules import sparkline
 from duly.web.request import WebRequest
-from duly.web.routes import PageRoute, Values, WebServices
+from duly.web.routes import PageRouter, Values, WebServices
 from duly.web.task_text import as_json, shown
 
 REACTING: Final = "start:event"
@@ -21,7 +21,10 @@ SHOWN: Final = 30
 LONGEST: Final = 120  # characters of a payload in the list
 A_DAY: Final = timedelta(days=1)
 
+EVENTS: Final = PageRouter()
 
+
+@EVENTS.page("/schedules/events", "events.html")
 async def events(_: WebServices, request: WebRequest) -> Values:
     """Return the values of the events page; an invalid filter is reported beside its box."""
     name, key = (
@@ -55,11 +58,13 @@ async def events(_: WebServices, request: WebRequest) -> Values:
     }
 
 
+@EVENTS.page("/schedules/events/{id:number}", "event.html")
 async def event(_: WebServices, request: WebRequest) -> Values:
     found = await request.app.ask(event_detail, int(request.name("id")), tenant=request.user.tenant)
     return {"event": found, "payload": as_json(found.payload), "no_reaction": NO_REACTION}
 
 
+@EVENTS.page("/schedules/events/new", "event_new.html", "operator")
 async def emit(_: WebServices, request: WebRequest) -> Values:
     """Return the values of the emit form: the event names that schedules react to."""
     found = await request.app.ask(schedule_rows, REACTING)
@@ -78,10 +83,3 @@ def _lately(row: ScheduleRow) -> str:
     count = sum(one.fire.due_at >= since for one in row.recent)
     more = " or more" if count == RECENT else ""
     return f"{count}{more} in a day" if count else "none in a day"
-
-
-EVENTS: Final = (
-    PageRoute(path="/schedules/events", template="events.html", view=events),
-    PageRoute(path="/schedules/events/new", template="event_new.html", view=emit, role="operator"),
-    PageRoute(path="/schedules/events/{id:number}", template="event.html", view=event),
-)

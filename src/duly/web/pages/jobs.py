@@ -32,11 +32,12 @@ from duly.views.job import (
 )
 from duly.views.schedules import matching_schedules
 from duly.web.request import WebRequest
-from duly.web.routes import LIVE, PageRoute, Values, WebRoute, WebServices
+from duly.web.routes import LIVE, PageRouter, Values, WebServices
 from duly.web.svg.gantt import AttemptBar, Kind, draw_attempts
 from duly.web.svg.graph import draw_flow
 from duly.web.task_text import as_json, bare
 
+JOBS: Final = PageRouter(tenants=True)
 LIMIT: Final = 50
 MOST_CHOSEN: Final = 1_000
 MOST_SCHEDULES: Final = 8
@@ -50,6 +51,7 @@ QUICK: Final = (
 )
 
 
+@JOBS.page("/jobs", "jobs.html")
 async def jobs(_: WebServices, request: WebRequest) -> Values:
     """List the jobs that match; an invalid filter is reported beside its box."""
     words = request.query.get("filter", "").strip()
@@ -78,6 +80,7 @@ async def jobs(_: WebServices, request: WebRequest) -> Values:
         return values | {"said": str(error)}
 
 
+@JOBS("GET /search", "viewer")
 async def search(_: WebServices, request: WebRequest, __: bytes) -> Response:
     """Open the job whose number was typed; other words are a filter for the list of jobs."""
     words = request.query.get("filter", "").strip()
@@ -86,6 +89,7 @@ async def search(_: WebServices, request: WebRequest, __: bytes) -> Response:
     return RedirectResponse(found, status_code=303)
 
 
+@JOBS.page("/jobs/bulk", "job_bulk.html", "operator")
 async def bulk(_: WebServices, request: WebRequest) -> Values:
     """Return the values of the confirmation of a bulk action, with the number of jobs."""
     action = _action(request.query.get("do", ""))
@@ -166,16 +170,10 @@ def _numbers(text: str) -> list[int]:
     return list(dict.fromkeys(numbers))[:MOST_CHOSEN]
 
 
-SEARCH = WebRoute(method="GET", path="/search", role="viewer", handler=search, tenants=True)
-JOBS = PageRoute(path="/jobs", template="jobs.html", view=jobs, tenants=True)
-BULK = PageRoute(
-    path="/jobs/bulk", template="job_bulk.html", view=bulk, role="operator", tenants=True
-)
-
-
 MOST_STEPS: Final = 500
 
 
+@JOBS.page("/jobs/{id:number}", "job.html")
 async def job(_: WebServices, request: WebRequest) -> Values:
     """Return the values of a job's page; ``job`` is None if it was deleted under a live page."""
     number = number_of(request)
@@ -202,6 +200,7 @@ async def job(_: WebServices, request: WebRequest) -> Values:
     }
 
 
+@JOBS.page("/jobs/{id:number}/run-again", "job_run_again.html", "operator")
 async def run_again(_: WebServices, request: WebRequest) -> Values:
     """Return the values of the form with the arguments; unchanged hidden values are kept."""
     found = await request.app.ask(own_job, number_of(request), request.user.tenant)
@@ -210,6 +209,7 @@ async def run_again(_: WebServices, request: WebRequest) -> Values:
     return {"job": found, "args": as_json(shown), "hides": shown != args}
 
 
+@JOBS.page("/jobs/{id:number}/answer", "job_answer.html", "operator")
 async def answer(_: WebServices, request: WebRequest) -> Values:
     """Return the values of the form for the payload of the event that a step waits for."""
     found = await request.app.ask(own_job, number_of(request), request.user.tenant)
@@ -217,6 +217,7 @@ async def answer(_: WebServices, request: WebRequest) -> Values:
     return {"job": found, "awaits": awaits, "name": awaits.event if awaits else found.task}
 
 
+@JOBS.page("/jobs/{id:number}/log", "job_log.html")
 async def log(_: WebServices, request: WebRequest) -> Values:
     """Return the log lines after the number ``after``, and whether more may follow."""
     text = request.query.get("after", "0")
@@ -228,6 +229,7 @@ async def log(_: WebServices, request: WebRequest) -> Values:
     }
 
 
+@JOBS("GET /jobs/{id:number}/log.txt", "viewer")
 async def download(_: WebServices, request: WebRequest, __: bytes) -> Response:
     """Return the whole log as a plain text file."""
     number = number_of(request)
@@ -297,30 +299,3 @@ def _links(flow: FlowView, request: WebRequest) -> Callable[[StepView], str | No
         return request.at("/jobs", filter=f"flow:{flow.id} task:{quoted(step.task)}")
 
     return link
-
-
-JOB: Final = (
-    PageRoute(path="/jobs/{id:number}", template="job.html", view=job, tenants=True),
-    PageRoute(
-        path="/jobs/{id:number}/run-again",
-        template="job_run_again.html",
-        view=run_again,
-        role="operator",
-        tenants=True,
-    ),
-    PageRoute(
-        path="/jobs/{id:number}/answer",
-        template="job_answer.html",
-        view=answer,
-        role="operator",
-        tenants=True,
-    ),
-    PageRoute(path="/jobs/{id:number}/log", template="job_log.html", view=log, tenants=True),
-)
-LOG_FILE: Final = WebRoute(
-    method="GET",
-    path="/jobs/{id:number}/log.txt",
-    role="viewer",
-    handler=download,
-    tenants=True,
-)

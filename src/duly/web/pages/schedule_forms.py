@@ -25,13 +25,15 @@ from duly.views.schedules import own_zone
 from duly.web.forms import fields_of
 from duly.web.pages.schedules import OWNERS
 from duly.web.request import WebRequest
-from duly.web.routes import PageRoute, Values, WebServices
+from duly.web.routes import PageRouter, Values, WebServices
 from duly.web.task_text import as_json
 
+FORMS: Final = PageRouter(tenants=True)
 MOST_SHOWN: Final = 40
 A_DAY: Final = timedelta(days=1)
 
 
+@FORMS.page("/schedules/{name:path}/run", "schedule_run.html", "operator")
 async def run(_: WebServices, request: WebRequest) -> Values:
     """Return a form field for each parameter; arguments of an unknown task are one JSON text."""
     found = await request.app.schedules.aget(request.name("name"))
@@ -45,10 +47,12 @@ async def run(_: WebServices, request: WebRequest) -> Values:
     }
 
 
+@FORMS.page("/schedules/{name:path}/pause", "schedule_pause.html", "operator")
 async def pause(_: WebServices, request: WebRequest) -> Values:
     return {"schedule": await request.app.schedules.aget(request.name("name"))}
 
 
+@FORMS.page("/schedules/{name:path}/backfill", "schedule_backfill.html", "operator")
 async def backfill(services: WebServices, request: WebRequest) -> Values:
     """Return the values of the backfill form; the default is yesterday in the schedule's zone."""
     found = await request.app.schedules.aget(request.name("name"))
@@ -62,6 +66,7 @@ async def backfill(services: WebServices, request: WebRequest) -> Values:
     }
 
 
+@FORMS.page("/schedules/{name:path}/backfill/preview", "schedule_backfill_preview.html", "operator")
 async def backfill_preview(services: WebServices, request: WebRequest) -> Values:
     """Return the result of a dry run of the backfill."""
     found = await request.app.schedules.aget(request.name("name"))
@@ -86,6 +91,7 @@ async def backfill_preview(services: WebServices, request: WebRequest) -> Values
     }
 
 
+@FORMS.page("/schedules/{name:path}/replay", "schedule_replay.html", "operator")
 async def replay(services: WebServices, request: WebRequest) -> Values:
     """Return the values of the replay form; the default start is 24 hours ago."""
     found = await request.app.schedules.aget(request.name("name"))
@@ -94,6 +100,7 @@ async def replay(services: WebServices, request: WebRequest) -> Values:
     return {"schedule": found, "zone": zone, "since": _wall(since)}
 
 
+@FORMS.page("/schedules/{name:path}/replay/preview", "schedule_replay_preview.html", "operator")
 async def replay_preview(services: WebServices, request: WebRequest) -> Values:
     """Return the result of a dry run of the replay: how many events it would react to."""
     found = await request.app.schedules.aget(request.name("name"))
@@ -144,25 +151,8 @@ def _wall(moment: datetime) -> str:
 
 _BEGINNING: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
-SHEETS: Final = tuple(
-    PageRoute(
-        path=f"/schedules/{{name:path}}/{path}",
-        template=f"schedule_{path.replace('/', '_')}.html",
-        view=view,
-        role="operator",
-        tenants=True,
-    )
-    for path, view in {
-        "run": run,
-        "pause": pause,
-        "backfill/preview": backfill_preview,
-        "backfill": backfill,
-        "replay/preview": replay_preview,
-        "replay": replay,
-    }.items()
-)
 
-
+@FORMS.page("/schedules/{name:path}/edit", "schedule_edit.html", "operator")
 async def edit(_: WebServices, request: WebRequest) -> Values:
     found = await request.app.schedules.aget(request.name("name"))
     return {
@@ -174,12 +164,14 @@ async def edit(_: WebServices, request: WebRequest) -> Values:
     }
 
 
+@FORMS.page("/schedules/{name:path}/edit/preview", "schedule_preview.html", "operator")
 async def edit_preview(_: WebServices, request: WebRequest) -> Values:
     found = await request.app.schedules.aget(request.name("name"))
     draft = await asyncio.to_thread(edited_draft, found.plan, dict(request.query), now=now())
     return {"schedule": found, **_drafted(draft, request)}
 
 
+@FORMS.page("/schedules/new", "schedule_edit.html", "operator")
 async def new(services: WebServices, request: WebRequest) -> Values:
     """Return the values of the form for a new schedule, filled with the defaults."""
     known = [one.name for one in request.app.registry]
@@ -193,6 +185,7 @@ async def new(services: WebServices, request: WebRequest) -> Values:
     }
 
 
+@FORMS.page("/schedules/new/preview", "schedule_preview.html", "operator")
 async def new_preview(services: WebServices, request: WebRequest) -> Values:
     typed, zone = dict(request.query), services.backend.zone
     draft = await asyncio.to_thread(new_draft, typed, zone=zone, now=now())
@@ -232,20 +225,3 @@ def _choices() -> dict[str, Any]:
         "dst": DST,
         "zones": sorted(zone_names()),
     }
-
-
-EDITING: Final = tuple(
-    PageRoute(
-        path=f"/schedules/{path}",
-        template=f"schedule_{template}.html",
-        view=view,
-        role="operator",
-        tenants=True,
-    )
-    for path, template, view in (
-        ("new", "edit", new),
-        ("new/preview", "preview", new_preview),
-        ("{name:path}/edit/preview", "preview", edit_preview),
-        ("{name:path}/edit", "edit", edit),
-    )
-)

@@ -22,10 +22,13 @@ from duly.views.schedule_detail import (
 )
 from duly.views.schedules import ScheduleRow, ScheduleRows, outcome_word, own_zone, schedule_rows
 from duly.web.request import WebRequest, moment_of
-from duly.web.routes import LIVE, PageRoute, Values, WebServices
+from duly.web.routes import LIVE, PageRouter, Values, WebServices
 from duly.web.svg.schedule_charts import Mark, durations, heat_map, outcomes, policy_timeline
 
+SCHEDULES: Final = PageRouter(tenants=True)
 
+
+@SCHEDULES.page("/schedules", "schedules.html")
 async def schedules(_: WebServices, request: WebRequest) -> Values:
     """Return the values of the list; an invalid filter is reported beside its box."""
     words, after = request.query.get("filter", ""), request.query.get("after", "")
@@ -67,9 +70,6 @@ def _by_next(row: ScheduleRow) -> tuple[bool, float, str]:
     return moment is None, moment.timestamp() if moment else 0.0, row.schedule.name
 
 
-SCHEDULES = PageRoute(path="/schedules", template="schedules.html", view=schedules, tenants=True)
-
-
 # What happens to an edit, by the owner of the schedule.
 OWNERS: Final = {
     "code": "It is declared in code. What you edit stays when the code is deployed again, and is "
@@ -81,6 +81,26 @@ OWNERS: Final = {
 }
 
 
+@SCHEDULES.page("/schedules/{name:path}/policies", "schedule_policies.html")
+async def policies(_: WebServices, request: WebRequest) -> Values:
+    """Return the policy examples as timelines.
+
+    Simulating the examples is slow, so the page loads them once, in a request of their own.
+    """
+    name = request.name("name")
+    found = await request.app.schedules.aget(name)
+    zone = request.zone_of(own_zone(found.plan))
+    try:
+        made = await request.app.ask(examples, name, now=now())
+    except DulyError:
+        made = []
+    return {
+        "examples": [(one, policy_timeline(one.story, zone=zone, title=one.title)) for one in made],
+        "command": f"duly schedules simulate {quote(name)} --outage 01:00..05:30",
+    }
+
+
+@SCHEDULES.page("/schedules/{name:path}", "schedule.html")
 async def schedule(_: WebServices, request: WebRequest) -> Values:
     before = moment_of(request.query.get("before", ""))
     is_whole = LIVE not in request.query
@@ -106,24 +126,6 @@ async def schedule(_: WebServices, request: WebRequest) -> Values:
         return values
     zone = request.zone_of(found.zone)
     return values | {"heat_map": heat_map(found.hours(zone)), "zone": zone}
-
-
-async def policies(_: WebServices, request: WebRequest) -> Values:
-    """Return the policy examples as timelines.
-
-    Simulating the examples is slow, so the page loads them once, in a request of their own.
-    """
-    name = request.name("name")
-    found = await request.app.schedules.aget(name)
-    zone = request.zone_of(own_zone(found.plan))
-    try:
-        made = await request.app.ask(examples, name, now=now())
-    except DulyError:
-        made = []
-    return {
-        "examples": [(one, policy_timeline(one.story, zone=zone, title=one.title)) for one in made],
-        "command": f"duly schedules simulate {quote(name)} --outage 01:00..05:30",
-    }
 
 
 async def _started_by_events(request: WebRequest, found: ScheduleDetail) -> Values:
@@ -182,13 +184,3 @@ def _took(fires: Sequence[Fire]) -> Values | None:
 
 
 _ENOUGH: Final = 3
-
-SCHEDULE = PageRoute(
-    path="/schedules/{name:path}", template="schedule.html", view=schedule, tenants=True
-)
-POLICIES = PageRoute(
-    path="/schedules/{name:path}/policies",
-    template="schedule_policies.html",
-    view=policies,
-    tenants=True,
-)

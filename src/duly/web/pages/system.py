@@ -13,8 +13,9 @@ from duly.settings import Settings
 from duly.settings.settings import keys
 from duly.web.rendering import render
 from duly.web.request import WebRequest, segment
-from duly.web.routes import PageRoute, Values, WebRoute, WebServices, field_of
+from duly.web.routes import PageRouter, Values, WebServices, field_of
 
+SYSTEM: Final = PageRouter()
 ENTRIES: Final = 50  # on a page of the audit log
 NEVER: Final = "never"
 LEVELS: Final = {"ok": "OK", "warning": "warning", "problem": "error"}
@@ -42,11 +43,13 @@ TABS: Final = (
 )
 
 
+@SYSTEM.page("/system", "system.html")
 async def show_doctor(services: WebServices, request: WebRequest) -> Values:
     found = await request.app.ask(services.backend.rounds.look)
     return {**_tabs(), "checkup": found, "levels": LEVELS}
 
 
+@SYSTEM.page("/system/audit", "system_audit.html")
 async def show_audit(_: WebServices, request: WebRequest) -> Values:
     if not request.may("admin"):
         return _tabs()
@@ -69,6 +72,7 @@ async def show_audit(_: WebServices, request: WebRequest) -> Values:
     }
 
 
+@SYSTEM.page("/system/tokens", "system_tokens.html")
 async def show_tokens(_: WebServices, request: WebRequest) -> Values:
     if not request.may("admin"):
         return _tabs()
@@ -77,6 +81,7 @@ async def show_tokens(_: WebServices, request: WebRequest) -> Values:
     return {**_tabs(), "tokens": found, "with_revoked": with_revoked, "standing": _standing}
 
 
+@SYSTEM.page("/system/settings", "system_settings.html")
 async def show_settings(services: WebServices, request: WebRequest) -> Values:
     if not request.may("admin"):
         return _tabs()
@@ -94,10 +99,12 @@ async def show_settings(services: WebServices, request: WebRequest) -> Values:
     }
 
 
+@SYSTEM.page("/system/tokens/new", "system_token.html", "admin")
 async def ask_for_token(_: WebServices, __: WebRequest) -> Values:
     return {"roles": ROLES}
 
 
+@SYSTEM("POST /system/tokens", "admin")
 async def make_token(_: WebServices, request: WebRequest, body: bytes) -> Response:
     """Create a token and return a sheet with its secret.
 
@@ -159,18 +166,3 @@ def _number(request: WebRequest, name: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise InvalidValue(f"{name}={text}: the number of an entry")
     return int(text)
-
-
-SYSTEM: Final = (
-    PageRoute(path="/system", template="system.html", view=show_doctor),
-    PageRoute(path="/system/audit", template="system_audit.html", view=show_audit),
-    PageRoute(path="/system/tokens", template="system_tokens.html", view=show_tokens),
-    PageRoute(path="/system/settings", template="system_settings.html", view=show_settings),
-    PageRoute(
-        path="/system/tokens/new",
-        template="system_token.html",
-        view=ask_for_token,
-        role="admin",
-    ),
-)
-MAKE_TOKEN: Final = WebRoute(method="POST", path="/system/tokens", role="admin", handler=make_token)

@@ -8,13 +8,16 @@ from duly.durations import parse_duration
 from duly.errors import RuleError
 from duly.views.timeline import By, timeline
 from duly.web.request import WebRequest, segment
-from duly.web.routes import PageRoute, Values, WebServices
+from duly.web.routes import PageRouter, Values, WebServices
 from duly.web.svg.gantt import gantt
 from duly.web.svg.strip import strip
 
 HOUR = timedelta(hours=1)
 
+TODAY: Final = PageRouter()
 
+
+@TODAY.page("/", "today.html")
 async def today(services: WebServices, request: WebRequest) -> Values:
     zone = request.zone_of()
     found = await request.app.ask(services.backend.today.look, zone)
@@ -34,14 +37,12 @@ async def today(services: WebServices, request: WebRequest) -> Values:
     }
 
 
-TODAY = PageRoute(path="/", template="today.html", view=today)
-
-
 SPANS: Final = ("10m", "1h", "6h", "24h", "7d")
 USUAL: Final = "6h"
 LONGEST: Final = timedelta(days=31)
 
 
+@TODAY.page("/schedules/timeline", "schedules_timeline.html")
 async def show_timeline(_: WebServices, request: WebRequest) -> Values:
     schedule = request.query.get("schedule") or None
     said = request.query.get("span", USUAL)
@@ -75,8 +76,3 @@ def _span(text: str) -> timedelta:
 
 def _by(text: str) -> By:
     return "worker" if text == "worker" else "queue" if text == "queue" else "schedule"
-
-
-TIMELINE = PageRoute(
-    path="/schedules/timeline", template="schedules_timeline.html", view=show_timeline
-)
