@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any, Final
 
-from duly.app.reactions import reaction_call
+from duly.app.plans import reaction_call
 from duly.app.schedule_drafts import changed_plan, new_plan
 from duly.app.schedules import Change, edited
 from duly.errors import InvalidValue, SignatureChanged

@@ -1,4 +1,4 @@
-"""Schedules declared in code: ``@duly.schedule``.
+"""Schedules declared in code: ``@duly.schedule`` and ``@duly.on``.
 
 Nothing is stored when a module is imported. The process that runs the app's scheduler writes all
 declarations at once, after everything was imported.
@@ -6,7 +6,7 @@ declarations at once, after everything was imported.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 from duly.app.plans import (
     RuleText,
@@ -20,16 +20,23 @@ from duly.app.plans import (
     rule_of,
     task_of,
 )
+from duly.app.tasks import Call, Enqueueable
 from duly.connection import configured
 from duly.engine.reconciler import DeclarationSet
 from duly.errors import InvalidValue, ZoneMissing
 from duly.model.job import Owner
+from duly.model.policies import Late
 from duly.model.schedule import Plan
-from duly.registry.option_values import name_of, names_of
+from duly.model.template import names_in
+from duly.registry.option_values import Duration, name_of, names_of, refuse_unknown
 from duly.rules import parse
+from duly.rules.event_rule import on
 from duly.store.reconciling import WantedSchedule
 
 S = TypeVar("S", bound=Startable)
+E = TypeVar("E", bound=Enqueueable[..., Any])
+
+_OF_THE_RULE: Final = ("key", "debounce", "run_after", "unless")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +170,67 @@ class Scheduling:
             return declare
         declare(call)
         return None
+
+
+class ReactionOptions(TypedDict, total=False):
+    """The options of a reaction besides its event.
+
+    ``key="doc:{doc_id}"``: of events with the same key, the last one counts while its job waits.
+    ``debounce``: wait until no event has happened for this long. ``run_after``: a delay, or "-24h
+    from starts_at", relative to a field of the event. ``unless``: an event that cancels the
+    reaction.
+    """
+
+    key: str | None
+    debounce: Duration | None
+    run_after: Duration | None
+    unless: str | None
+    name: str | None
+    aliases: Sequence[str]
+    start_within: Duration | None
+    late: Late
+
+
+class Reacting:
+    """``duly.on``: a decorator, or a declaration if it is given a task or a call.
+
+    A reaction is a schedule whose rule is ``on invoice.paid``. The fields of the event's payload
+    become the arguments of the same names. So no arguments are bound when it is declared, and
+    titles and limits stay templates.
+    """
+
+    def __init__(self, scheduling: Scheduling) -> None:
+        self._scheduling = scheduling
+
+    @overload
+    def __call__(self, event: str, /, **options: Unpack[ReactionOptions]) -> Callable[[E], E]: ...
+    @overload
+    def __call__(
+        self,
+        event: str,
+        call: Enqueueable[..., Any] | Call[Any],
+        /,
+        **options: Unpack[ReactionOptions],
+    ) -> None: ...
+    def __call__(
+        self,
+        event: object = None,
+        call: Enqueueable[..., Any] | Call[Any] | None = None,
+        /,
+        **options: Unpack[ReactionOptions],
+    ) -> Callable[[E], E] | None:
+        """Run the task when the event happens."""
+        refuse_unknown(options, ReactionOptions.__annotations__, who="a reaction")
+        if not isinstance(event, str):
+            raise InvalidValue('on() needs the name of an event: @duly.on("invoice.paid")')
+        given: dict[str, Any] = dict(options)
+        rule = on(event, **{word: given.pop(word, None) for word in _OF_THE_RULE})
+        names_in(rule.key or "")  # raises now if the template is wrong
+        name, aliases = given.pop("name", None), given.pop("aliases", ())
+        declared: Callable[[E], E] | None = self._scheduling.declared(
+            rule, call, name=name, aliases=aliases, words=given, decorator="on"
+        )
+        return declared
 
 
 def _rule(asked: object) -> RuleText:

@@ -16,12 +16,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack
 
-from duly.app.declarations import Declarations, Scheduling
+from duly.app.declarations import Declarations, Reacting, Scheduling
 from duly.app.events import NOTHING, aemit, emit, emitted
 from duly.app.flows import FlowDecorator, wait_for
 from duly.app.job import Job
 from duly.app.nouns import AppNouns
-from duly.app.reactions import Reacting
 from duly.app.tasks import Call, Enqueuer, ExternalTask, TaskDecorator
 from duly.connection import LazyStore, configured, retention_of
 from duly.engine.reconciler import DeclarationSet

@@ -2,20 +2,25 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
-from duly.app.reactions import asked_by_events
 from duly.app.tasks import Call, Enqueueable
 from duly.durations import is_bare_number, show_duration
 from duly.errors import InvalidValue, ZoneMissing
 from duly.model import job as model
 from duly.model.job import Label, Owner
+from duly.model.payload import Json, decode, encode
 from duly.model.policies import LONGEST, Catchup, Late, Missed, Overlap, Policies
 from duly.model.schedule import Plan
 from duly.model.schedule_fields import SCHEDULE_FIELDS
+from duly.model.template import names_in
+from duly.policy.reaction import FIELD, is_field
+from duly.registry.codecs import ENCODER
+from duly.registry.definition import Definition
 from duly.registry.option_values import Duration, length_of, name_of, priority_of, refuse_unknown
+from duly.registry.registry import Registry
 from duly.rules import Rule, Spaced
 from duly.rules.event_rule import BEGINNING
 from duly.settings.loading import machine_zone
@@ -173,6 +178,52 @@ def _job_request(rule: RuleText, what: object) -> model.JobRequest:
     if not isinstance(startable, Call) or _reacts(rule):
         return asked_by_events(startable)
     return startable.asked()
+
+
+def asked_by_events(what: Enqueueable[..., Any] | Call[Any]) -> model.JobRequest:
+    """Return the call of a reaction; its arguments name the fields of the event."""
+    given = decode(what.asked().args) if isinstance(what, Call) else {}
+    using = {
+        name: value
+        for name, value in what._using.items()  # noqa: SLF001 - it is ours
+        if name != "connection" and not (name == "tenant" and value is None)
+    }
+    return reaction_call(what._enqueuer.registry, what.definition, given, using)  # noqa: SLF001
+
+
+def reaction_call(
+    registry: Registry,
+    definition: Definition,
+    given: Mapping[str, Any],
+    using: Mapping[str, Any],
+) -> model.JobRequest:
+    """Return the call of a reaction by its definition; events do not change ``given``."""
+    call = registry.call_without_arguments(definition, **using)
+    return replace(call, args=_arguments(definition, given))
+
+
+def _arguments(definition: Definition, given: Mapping[str, Any]) -> Json:
+    for name, value in given.items():
+        if is_field(value):
+            raise InvalidValue(
+                f'{definition.name}: {name}={value!r}: "{FIELD}" stands for a field of an event'
+            )
+    parameters = definition.signature.parameters
+    wanted = {name: _place(definition, name) for name in parameters.names if name not in given}
+    return encode({**wanted, **given})
+
+
+def _place(definition: Definition, name: str) -> dict[str, Any]:
+    """Return the placeholder of a parameter, with its default if an event may lack the field."""
+    parameters = definition.signature.parameters
+    if name in parameters.required:
+        return {FIELD: name}
+    place = {FIELD: name, "optional": True}
+    templates = (definition.title, *(limit.name for limit in definition.limits))
+    named = any(name in names_in(template) for template in templates)
+    if named or definition.graph is not None:  # the steps of a flow need a value
+        place["default"] = decode(Json(ENCODER.encode(parameters.defaults[name]).decode()))
+    return place
 
 
 def _startable(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta
 
 from duly.app.calls_by_name import started
-from duly.app.reactions import reaction_call
+from duly.app.plans import reaction_call
 from duly.errors import DulyError, InvalidValue, SignatureChanged
 from duly.files.comparison import FieldDifference, FilePlan, PlannedChange, plan
 from duly.files.entry_plans import (
