@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from duly.app.nouns import Action, AppNoun, awaitable, blocking
+from duly.app.actions import Action, AppNoun, awaitable, blocking
 from duly.app.schedule_drafts import login
 from duly.errors import NotFound
 from duly.model.access import (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from duly.app.nouns import Action, AppNoun, awaitable, blocking
+from duly.app.actions import Action, AppNoun, awaitable, blocking
 from duly.engine.worker import MOST_SLOTS
 from duly.errors import InvalidValue, NotFound
 from duly.model.limit import LimitInfo, Queue, Rate

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from duly.app.nouns import Action, AppNoun, awaitable, blocking
+from duly.app.actions import Action, AppNoun, awaitable, blocking
 from duly.connection import LazyStore, told_which_database
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.flow.trace import refuse_while_tracing

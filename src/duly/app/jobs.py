@@ -12,8 +12,8 @@ from functools import wraps
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, get_origin
 
+from duly.app.actions import Action, AppNoun, awaitable, blocking
 from duly.app.job import Job
-from duly.app.nouns import Action, AppNoun, awaitable, blocking
 from duly.connection import LazyStore
 from duly.engine.http_worker import failed, succeeded
 from duly.errors import InvalidValue

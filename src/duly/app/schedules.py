@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias, Unpack
 
-from duly.app.nouns import Action, AppNoun, awaitable, blocking
+from duly.app.actions import Action, AppNoun, awaitable, blocking
 from duly.app.plans import (
     RuleText,
     ScheduleOptions,
