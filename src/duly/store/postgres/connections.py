@@ -74,10 +74,12 @@ _TYPES = use_our_types(AdaptersMap(adapters))
 class Connection(AsyncConnection[Row]):
     """A connection that is closed when the task that waits for its answer is cancelled."""
 
+    prepares: bool = False  # whether statements are prepared, for as long as the connection
+
     async def rows(self, statement: NumberedStatement, values: Mapping[str, Value]) -> list[Row]:
         """Run a statement and return its rows, with half of the CPU time of psycopg's cursor.
 
-        The second time prepares the statement, as psycopg does with a threshold of 1.
+        The second time prepares the statement.
         """
         types, libpq, prepared = self._types, self.pgconn, self._prepared_names
         given = types.dump_sequence(
@@ -87,7 +89,7 @@ class Connection(AsyncConnection[Row]):
         name = prepared.get(key)
         if name:
             libpq.send_query_prepared(name, given, types.formats)
-        elif name is None or self.prepare_threshold is None:
+        elif name is None or not self.prepares:
             prepared[key] = b""
             libpq.send_query_params(statement.text, given, types.types, types.formats)
         else:
@@ -144,17 +146,17 @@ class Connector:
         given = read_address(url)
         self.place: str = place_of(given)
         self._conninfo = make_conninfo("", **_parameters(given, dialect, deadline=deadline))
-        # psycopg counts how often a statement was asked: at 1 the second time prepares it.
-        self._prepare_threshold = 1 if dialect.session else None
+        self._prepares = dialect.session
 
     async def __call__(self) -> Connection:
         connection = await Connection.connect(
             self._conninfo,
             autocommit=True,
-            prepare_threshold=self._prepare_threshold,
+            # What psycopg prepares it forgets with every rollback, and our statements with it.
+            prepare_threshold=None,
             context=_TYPES,
         )
-        connection.prepared_max = 500  # more than there are statements: none is prepared twice
+        connection.prepares = self._prepares
         return connection
 
 
