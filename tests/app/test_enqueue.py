@@ -276,6 +276,17 @@ def test_whoever_asks_again_under_an_idempotency_key_gets_the_same_job() -> None
     assert shop.add.using(idempotency_key="order 8").enqueue(7) != first
 
 
+def test_the_jobs_of_many_calls_are_a_sequence_of_handles_that_stay_the_same() -> None:
+    jobs = shop.duly.enqueue_many([shop.add.bind(n) for n in range(4)])
+    assert (len(jobs), jobs[-1], list(jobs[1:3])) == (4, jobs[3], [jobs[1], jobs[2]])
+    assert [job.id for job in jobs] == sorted({job.id for job in jobs})
+    jobs[0].cancel()
+    jobs[0].refresh()
+    assert [job.state for job in jobs] == [State.CANCELLED, *[State.READY] * 3]
+    with pytest.raises(IndexError):
+        jobs[4]
+
+
 def test_many_are_enqueued_once_under_one_idempotency_key() -> None:
     def ask() -> list[int]:
         calls = [shop.add.bind(n) for n in range(3)]

@@ -57,12 +57,12 @@ class Enqueuer:
         connection: object | None,
         idempotency_key: str | None,
         async_name: str,
-    ) -> list[Job[R]]:
+    ) -> "EnqueuedJobs[R]":
         with Sending(self.registry.instruments, _asked(calls)) as sending:
             numbers = self._write(
                 sending.requests, connection, idempotency_key, async_name=async_name
             )
-        return self._jobs(calls, sending.requests, numbers)
+        return EnqueuedJobs(self.lazy, calls, sending.requests, numbers)
 
     def _write(
         self,
@@ -87,7 +87,7 @@ class Enqueuer:
         *,
         connection: object | None,
         idempotency_key: str | None,
-    ) -> list[Job[R]]:
+    ) -> "EnqueuedJobs[R]":
         with Sending(self.registry.instruments, _asked(calls)) as sending:
             asked = sending.requests
             if connection is None:
@@ -96,16 +96,44 @@ class Enqueuer:
                 _refuse_both(idempotency_key)
                 with told_which_database(self.lazy, connection):
                     numbers = await aenqueue_on(connection, asked)
-        return self._jobs(calls, asked, numbers)
+        return EnqueuedJobs(self.lazy, calls, asked, numbers)
 
-    def _jobs(
-        self, calls: Sequence["Call[R]"], asked: Sequence[model.JobRequest], numbers: Sequence[int]
-    ) -> list[Job[R]]:
-        now = clock.now()
-        return [
-            Job(self.lazy, number, PromisedJob(request, now), call.definition)
-            for call, request, number in zip(calls, asked, numbers, strict=True)
-        ]
+
+class EnqueuedJobs(Sequence[Job[R_co]]):
+    """The jobs of some calls. A handle is made when it is first asked for."""
+
+    def __init__(
+        self,
+        lazy: LazyStore,
+        calls: Sequence["Call[R_co]"],
+        asked: Sequence[model.JobRequest],
+        numbers: Sequence[int],
+    ) -> None:
+        self._lazy, self._now = lazy, clock.now()
+        self._calls, self._asked, self._numbers = calls, asked, numbers
+        self._handles: dict[int, Job[R_co]] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int, /) -> Job[R_co]: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[Job[R_co]]: ...
+    def __getitem__(self, index: int | slice, /) -> Job[R_co] | list[Job[R_co]]:
+        places = range(len(self))[index]
+        if isinstance(places, range):
+            return [self[place] for place in places]
+        found = self._handles.get(places)
+        if found is None:
+            promised = PromisedJob(self._asked[places], self._now)
+            found = self._handles[places] = Job(
+                self._lazy, self._numbers[places], promised, self._calls[places].definition
+            )
+        return found
+
+    def __repr__(self) -> str:
+        return repr(list(self))
 
 
 def _asked(calls: Sequence["Call[R]"]) -> list[model.JobRequest]:
@@ -177,19 +205,18 @@ class Call(Generic[R_co]):
         return self._using.get("idempotency_key")
 
     def enqueue(self) -> Job[R_co]:
-        [job] = self._enqueuer.enqueue(
+        return self._enqueuer.enqueue(
             [self],
             connection=self.connection,
             idempotency_key=self.idempotency_key,
             async_name="aenqueue()",
-        )
-        return job
+        )[0]
 
     async def aenqueue(self) -> Job[R_co]:
-        [job] = await self._enqueuer.aenqueue(
+        jobs = await self._enqueuer.aenqueue(
             [self], connection=self.connection, idempotency_key=self.idempotency_key
         )
-        return job
+        return jobs[0]
 
     def step(self) -> Step[R_co]:
         """Add a step to the flow that is being defined."""
@@ -240,13 +267,12 @@ class Enqueueable(Generic[P, R_co]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
         """Enqueue a job. Once this returns, the job is stored durably."""
         call = self.bind(*args, **kwargs)
-        [job] = self._enqueuer.enqueue(
+        return self._enqueuer.enqueue(
             [call],
             connection=call.connection,
             idempotency_key=call.idempotency_key,
             async_name=f"{self.name}.aenqueue()",
-        )
-        return job
+        )[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R_co]:
         return await self.bind(*args, **kwargs).aenqueue()

@@ -21,8 +21,7 @@ from django.db import close_old_connections, connections, transaction
 
 from duly.app.declarations import Scheduling
 from duly.app.duly import Duly
-from duly.app.job import Job
-from duly.app.tasks import Call, Enqueuer
+from duly.app.tasks import Call, EnqueuedJobs, Enqueuer
 from duly.connection import SAID_BY_OPERATOR, LazyStore
 from duly.django.conf import database_url, project
 from duly.errors import InvalidValue, SchemaMismatch
@@ -114,7 +113,7 @@ class TransactionalEnqueuer(Enqueuer):
         *,
         connection: object | None,
         idempotency_key: str | None,
-    ) -> list[Job[R]]:
+    ) -> EnqueuedJobs[R]:
         if connection is not None or not isinstance(self.lazy, ProjectStore):
             return await super().aenqueue(
                 calls, connection=connection, idempotency_key=idempotency_key
