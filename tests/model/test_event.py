@@ -52,12 +52,13 @@ def test_reactions_do_not_wait_for_each_other() -> None:
         ({"rule": " on a"}, 'write it as "on a"'),
         ({"rule": "(on a)"}, 'write it as "on a"'),
         ({"jitter": "5m"}, "jitter= needs scheduled times"),
+        ({"max_runs": 3}, "max_runs= counts scheduled runs"),
         ({"exclude": "holidays(DE)"}, "cannot leave moments out"),
         ({"rule": 'on a key="{a.b}"'}, "is not the name of an argument"),
     ],
 )
 def test_what_is_about_the_clock_means_nothing_for_a_reaction(
-    words: dict[str, str], said: str
+    words: dict[str, object], said: str
 ) -> None:
     asked: dict[str, object] = {"rule": "on a", **words}
     if "jitter" in asked:

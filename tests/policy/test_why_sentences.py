@@ -293,6 +293,17 @@ def test_a_retry_says_which_attempt_came_before() -> None:
     assert str(answer).splitlines()[1] == f"  {line}"
 
 
+def test_a_job_that_was_called_off_before_its_moment_is_not_due_any_more() -> None:
+    later = job(State.SCHEDULED, due_at=NOW + HOUR, ready_at=NOW + HOUR)
+    assert of_job(later) == "job 7 (work) is due 06:00 UTC, in 1 h."
+    off = replace(later, state=State.CANCELLED, ended_at=NOW, reason="cancelled by ada")
+    assert of_job(off) == "job 7 (work) was due 06:00 UTC and was cancelled by ada (05:00)."
+    again = replace(later, state=State.READY, ready_at=NOW)  # retried
+    assert of_job(again, living=[worker()]) == (
+        "job 7 (work) was due 06:00 UTC and is ready: a worker will begin it any moment."
+    )
+
+
 def test_a_job_that_could_not_be_handed_over_says_why_it_waits() -> None:
     down = "main (celery) cannot be reached: OperationalError: Connection refused."
     waiting = job(State.SCHEDULED, ready_at=NOW + 3 * MINUTE, reason=down)
@@ -377,6 +388,26 @@ def test_what_was_kept_by_a_paused_schedule_says_that_it_is_paused_now() -> None
     paused = replace(NIGHTLY, pause=Pause(since=NOW))
     answer = of_moment(fire(job_id=7), schedule=paused, job=JobEvidence(job=done, now=NOW))
     assert answer.sentence.endswith("ran on time (0 ms late, took 1 s). It is paused now.")
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        (1, " Next: Sat 02:00; 2 of 3 runs left."),
+        (3, " It has made all its runs (max_runs=3) and is finished."),
+    ],
+)
+def test_a_schedule_with_a_number_of_runs_says_how_many_are_left(runs: int, said: str) -> None:
+    done = job(State.SUCCEEDED, claimed_at=DUE, ended_at=DUE + SECOND, attempt=1, worker=3)
+    policies = replace(NIGHTLY.plan.policies, max_runs=3)
+    counted = replace(
+        NIGHTLY,
+        plan=replace(NIGHTLY.plan, policies=policies),
+        runs=runs,
+        next_at=DUE + 24 * HOUR,
+    )
+    answer = of_moment(fire(job_id=7), schedule=counted, job=JobEvidence(job=done, now=NOW))
+    assert answer.sentence.endswith(f"took 1 s).{said}")
 
 
 # Moments that it does not know.

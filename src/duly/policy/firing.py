@@ -32,7 +32,7 @@ from datetime import datetime
 from duly.instants import to_us
 from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Owner
-from duly.model.schedule import Plan, StoredSchedule, runs_left
+from duly.model.schedule import Plan, StoredSchedule
 from duly.policy import sentences
 from duly.policy.decision import Facts, Firing, LedgerEntry, NewJob
 from duly.policy.due_moments import MICROSECOND, MomentRange, Picked, left_out, pick, stretch
@@ -86,13 +86,8 @@ def decide(facts: Facts, now: datetime) -> Firing:
     )
 
 
-def first_moment(plan: Plan, now: datetime, *, runs: int = 0) -> datetime | None:
-    """Return the first due moment of a schedule that starts now; never a moment in the past.
-
-    ``runs`` have been made already.
-    """
-    if runs_left(plan, runs) == 0:
-        return None
+def first_moment(plan: Plan, now: datetime) -> datetime | None:
+    """Return the first due moment of a schedule that starts now; never a moment in the past."""
     kept = plan.kept
     if not isinstance(kept, Spaced):
         return kept.after(now)
@@ -212,7 +207,7 @@ def _due_after_pause(schedule: StoredSchedule, now: datetime) -> datetime | None
     """Return the next moment after a pause; None while a job of the schedule still runs."""
     if schedule.awaiting is not None:
         return None
-    return first_moment(schedule.plan, now, runs=schedule.runs)
+    return first_moment(schedule.plan, now)
 
 
 def _fire_spaced(lineup: Lineup, due: datetime) -> bool:

@@ -208,11 +208,11 @@ def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation
     elif schedule.fault is not None and schedule.pause is None:
         # Nothing was decided since the cursor: the new plan decides what was due, as missed.
         cursor = now if isinstance(plan.kept, Spaced) else schedule.cursor
-        values["next_at"] = rows.instant(first_moment(plan, cursor, runs=runs))
+        values["next_at"] = rows.instant(first_moment(plan, cursor))
     elif retimed and schedule.pause is None:
         yield from _left_out(schedule, row, now, editor)
         values |= {"cursor": to_us(max(now, schedule.cursor)), "awaiting": None}
-        following = first_moment(plan, max(now, schedule.cursor), runs=runs)
+        following = first_moment(plan, max(now, schedule.cursor))
         values["next_at"] = rows.instant(following)
         if isinstance(plan.kept, Spaced) and schedule.awaiting is not None:
             values |= {"next_at": None, "awaiting": schedule.awaiting}

@@ -349,18 +349,24 @@ def test_why_a_job_store_is_not_read_is_said_with_what_to_do() -> None:
     assert "on a copy of the store: APScheduler deletes each job that it cannot load." in said
 
 
+def stop(scheduler: BackgroundScheduler) -> None:
+    [store] = scheduler._jobstores.values()
+    scheduler.shutdown()
+    store.engine.dispose()  # the scheduler's thread may have opened a connection meanwhile
+
+
 def test_a_copy_of_a_job_store_prints_its_jobs(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'jobs.sqlite'}"
     program = BackgroundScheduler(timezone="UTC")
     program.add_jobstore("sqlalchemy", url=url)
     program.start(paused=True)
     program.add_job(tick, CronTrigger(hour=2, timezone="UTC"), id="night", misfire_grace_time=60)
-    program.shutdown()
+    stop(program)
     names: dict[str, Any] = {}
     with redirect_stdout(io.StringIO()) as out:
         opened = OPEN_STORE.replace("sqlite:///copy-of-jobs.sqlite", url)
         exec(opened + PRINT_JOBS, names)  # noqa: S102 - shown to users to be run
-    names["scheduler"].shutdown()
+    stop(names["scheduler"])
     entry = only(out.getvalue())
     assert (entry.name, entry.rule, entry.start_within) == ("night", "*-*-* 02:00:00", "1m")
 

@@ -5,7 +5,7 @@ from shlex import quote
 from typing import assert_never
 
 from duly.durations import show_duration
-from duly.model.states import State
+from duly.model.states import ENDED, State
 from duly.policy.why.answer import (
     Clause,
     Explanation,
@@ -30,7 +30,7 @@ def explain_job(found: JobEvidence) -> Explanation:
     called = job.task if found.lineage is None else found.lineage.name
     named = f"job {job.id} ({job.title or called})"
     made_by = () if found.schedule is None else (f"made by the schedule {found.schedule}",)
-    if job.due_at > found.now and not job.attempt:
+    if not job.attempt and job.state not in ENDED and min(job.due_at, job.ready_at) > found.now:
         left = about(job.due_at - found.now)
         return Explanation(
             sentence=f"{named} is due {clock.due(job.due_at)}, in {left}.",
