@@ -4,8 +4,8 @@
         [--soak SECONDS] [--pg MAJOR]
 
 Prints a line for each, and ends with 1 if a promise was broken or a time was missed. ``--seconds``
-is how long storms rage. ``schedulers`` is the older storm, over schedulers alone; ``--calm`` kills
-none of them, and measures how late moments are when nothing goes wrong.
+is how long storms rage, ``--soak`` how long ``calm`` (a third of it), ``soak`` and ``bloat`` take.
+``schedulers`` is a storm over schedulers alone, and ``calm`` the same without a storm.
 """
 
 import argparse
@@ -18,14 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from duly.errors import StoreUnavailable
 from tests.acceptance.fleet import Impossible
 from tests.acceptance.report import Report
 from tests.acceptance.stories import kills
+from tests.acceptance.stories.bloat import a_transaction_stays_open
+from tests.acceptance.stories.chronos import half_of_the_nodes_are_cut_off
 from tests.acceptance.stories.clocks import clocks_disagree, the_clock_steps
 from tests.acceptance.stories.disk import the_disk_is_full
 from tests.acceptance.stories.fairness import a_flood_of_high, a_tenant_floods
 from tests.acceptance.stories.flows import flows_are_completed
+from tests.acceptance.stories.frozen import every_service_is_frozen
 from tests.acceptance.stories.gone import a_node_is_gone
+from tests.acceptance.stories.herd import a_herd_is_due
+from tests.acceptance.stories.keys import keys_are_asked_for_at_once
 from tests.acceptance.stories.kills import Weather
 from tests.acceptance.stories.limits import limits_are_kept
 from tests.acceptance.stories.network import answers_are_lost, nothing_arrives
@@ -40,6 +46,8 @@ from tests.infrastructure.cluster import Cluster, installed_programs, running_cl
 from tests.infrastructure.pgbouncer import PROGRAM, pooled
 
 CUT = 30.0  # seconds without a network: three leases
+INSTANTS = 500.0  # seconds, with a kill in each
+CALM = {0.5: 0.030, 0.99: 0.250}  # how late schedules may be decided when nothing goes wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +75,31 @@ async def schedulers(stage: Stage) -> Report:
         nodes=asked.nodes,
         schedules=asked.schedules,
         seconds=asked.seconds,
-        pause=None if asked.calm else 2.0,
     )
     return Report([str(found)], broken=[*found.lost, *found.doubled])
+
+
+async def calm(stage: Stage) -> Report:
+    """Eight schedulers and no faults: how late moments are when nothing goes wrong."""
+    found = await storm(
+        stage.url, stage.folder, nodes=8, schedules=200, seconds=stage.asked.soak / 3, pause=None
+    )
+    report = Report([str(found)], broken=[*found.lost, *found.doubled])
+    for share, most in CALM.items():
+        report.within(found.percentile(share) / 1_000, most, f"p{share * 100:g}")
+    return report
+
+
+async def chronos(stage: Stage) -> Report:
+    if stage.cluster is None:
+        raise Impossible("there is no network to a file")
+    return await half_of_the_nodes_are_cut_off(stage.url, stage.folder, scale=stage.asked.scale)
+
+
+async def instant(stage: Stage) -> Report:
+    """A node is killed within 50 ms of each whole second, when all schedules are due."""
+    weather = Weather(seconds=INSTANTS, aim=0.05)
+    return await kills.nodes_are_killed(stage.url, stage.folder, weather=weather)
 
 
 async def crashes(stage: Stage) -> Report:
@@ -138,6 +168,12 @@ STORIES: dict[str, Story] = {
         stage.url, stage.folder, seconds=stage.asked.seconds
     ),
     "schedulers": schedulers,
+    "calm": calm,
+    "chronos": chronos,
+    "instant": instant,
+    "herd": lambda stage: a_herd_is_due(stage.url, stage.folder),
+    "keys": lambda stage: keys_are_asked_for_at_once(stage.url, stage.folder),
+    "frozen": lambda stage: every_service_is_frozen(stage.url, stage.folder),
     "blackhole": blackhole,
     "answers": answers,
     "clocks": clocks,
@@ -150,6 +186,9 @@ STORIES: dict[str, Story] = {
     ),
     "pgbouncer": pgbouncer,
     "soak": lambda stage: nodes_work_for_long(stage.url, stage.folder, seconds=stage.asked.soak),
+    "bloat": lambda stage: a_transaction_stays_open(
+        stage.url, stage.folder, seconds=stage.asked.soak
+    ),
 }
 STORES = ("sqlite", "postgres")
 
@@ -174,7 +213,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pg", type=int, help="the major version of PostgreSQL; default: newest")
     parser.add_argument("--nodes", type=int, default=4, help="of schedulers")
     parser.add_argument("--schedules", type=int, default=200, help="of schedulers")
-    parser.add_argument("--calm", action="store_true", help="no kills, for schedulers")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the times of chronos")
     asked = parser.parse_args()
     if asked.pg and asked.pg not in installed_programs():
         parser.error(
@@ -195,7 +234,7 @@ def told(name: str, store: str, asked: argparse.Namespace) -> bool:
         except Impossible as reason:
             print(f"{label} skipped: {reason}", flush=True)
             return True
-        except AssertionError as error:
+        except (AssertionError, StoreUnavailable) as error:
             report = Report(["it did not come to its end"], broken=[_words(error)])
     found = [f"BROKEN {line}" for line in report.broken] + [f"SLOW {line}" for line in report.slow]
     print(f"{label} {'not ' if found else ''}kept: {report}", flush=True)
@@ -208,7 +247,7 @@ async def _told(story: Story, stage: Stage) -> Report:
     return await story(stage)
 
 
-def _words(error: AssertionError) -> str:
+def _words(error: Exception) -> str:
     return "\n".join([str(error), *getattr(error, "__notes__", [])])
 
 

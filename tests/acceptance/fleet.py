@@ -82,6 +82,7 @@ class Fleet:
     ways: Sequence[str] = ()  # URLs of the store that members use in turn; default: the one above
     more: Sequence[str] = ()  # further words for every member
     clocks: Sequence[Path] = ()  # of members, in turn; default: the machine's
+    program: str = "tests.acceptance.member"
     members: list[Member] = field(default_factory=list)
     died: dict[int, datetime] = field(default_factory=dict)
     started: int = 0
@@ -92,7 +93,7 @@ class Fleet:
         if self.clocks:
             words += ["--clock", self.clocks[self.started % len(self.clocks)]]
         url = self.ways[self.started % len(self.ways)] if self.ways else self.url
-        program = ["tests.acceptance.member", url, *map(str, [self.file, *words])]
+        program = [self.program, url, *map(str, [self.file, *words])]
         member = Member(self.started, self._started(program))
         self.members.append(member)
         return member

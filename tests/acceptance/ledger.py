@@ -81,6 +81,21 @@ async def judge_every_moment(
     report.must(not twice, f"completed twice: {twice[:3]}")
 
 
+def judge_by_the_file(added: Sequence[StoredSchedule], there: Fleet, *, report: Report) -> None:
+    """Every moment ran, in one job, also where the ledger has forgotten it."""
+    ran = defaultdict[tuple[int, datetime], set[int]](set)
+    for line in there.lines("end"):
+        if line.schedule:
+            ran[line.schedule, line.due].add(line.job)
+    due = {(schedule.id, moment) for schedule in added for moment in _moments(schedule)}
+    lost, phantoms = due - ran.keys(), ran.keys() - due
+    doubled = [moment for moment, jobs in ran.items() if len(jobs) > 1]
+    report.say(f"{len(due)} moments due, {len(lost)} lost, {len(doubled)} doubled")
+    report.must(not lost, f"lost: {sorted(lost)[:3]}")
+    report.must(not doubled, f"doubled: {doubled[:3]}")
+    report.must(not phantoms, f"ran and was never due: {sorted(phantoms)[:3]}")
+
+
 async def judge_accounts(
     store: Store, added: Sequence[StoredSchedule], there: Fleet, *, report: Report
 ) -> None:
@@ -105,10 +120,10 @@ async def judge_accounts(
 
 
 def lateness(there: Fleet) -> list[timedelta]:
-    """From each due moment to the beginning of the run that completed."""
-    begun = {(line.job, line.fence): line for line in there.lines("begin")}
-    ends = [line for line in there.lines("end") if line.schedule]
-    ended = {line.job: begun[line.job, line.fence] for line in ends}
+    """From each due moment to the beginning of the run that completed, if it said when it began."""
+    begun = {(line.job, line.fence): line for line in there.lines("begin") if line.schedule}
+    ends = [(line.job, line.fence) for line in there.lines("end")]
+    ended = {job: begun[job, fence] for job, fence in ends if (job, fence) in begun}
     return [line.at - line.due for line in ended.values()]
 
 

@@ -117,6 +117,24 @@ async def the_ledger_is_kept_for_its_time(world: World) -> None:
 
 
 @check
+async def what_is_kept_for_less_than_a_day_goes_on_the_same_day(world: World) -> None:
+    brief = Retention(history=10 * MINUTE, fires=10 * MINUTE, failed=10 * MINUTE)
+    await world.add(plan(overlap="allow"))
+    for _ in range(30):
+        await world.fire_after(MINUTE)
+        for job in await world.claim(1):
+            await world.end(job)
+        while await world.store.maintenance.prune(brief, limit=2) >= 2:
+            pass
+    old = world.now - 10 * MINUTE
+    fires = await world.fires()
+    ended = [job.ended_at for job in await world.store.jobs.ended(State.SUCCEEDED, limit=100)]
+    equal([len(fires), len(ended)], [11, 11], "those of the last ten minutes")
+    oldest = min([fire.decided_at for fire in fires] + [at for at in ended if at])
+    holds(oldest >= old, "nothing older is there")
+
+
+@check
 async def a_moment_of_long_ago_that_was_decided_today_is_kept_for_its_time(world: World) -> None:
     await world.add(plan(rule="every 24h", missed=Missed("all", at_most=10)))
     await world.fire_after(30 * DAY)

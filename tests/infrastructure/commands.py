@@ -7,6 +7,7 @@ own, as ``python -m`` gives them to a program; only that what it imports is ther
 What is about how Python starts, about a terminal, or about flags of Python starts a Python.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -106,7 +107,8 @@ class Forked:
 
     def send_signal(self, number: signal.Signals) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it may end between the two
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)

@@ -30,7 +30,7 @@ def doctor(store: str, output: str) -> None:
     \b
     SQLite       version, file system, free disk space, write access
     PostgreSQL   version, durable commits, free connections, write access, LISTEN/NOTIFY through
-                 connection poolers
+                 connection poolers, transactions that keep vacuum from working
     both         migrations, clocks, time zone data of the nodes, partitions, overdue runs, stuck
                  schedules, tasks without a worker, dead workers, alerts that cannot be sent
 

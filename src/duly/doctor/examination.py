@@ -42,6 +42,7 @@ _AROUND_POSTGRES: Final[Mapping[str, Check]] = {
     "connections": postgres.connections,
     "writing": postgres.writing,
     "listening": postgres.listening,
+    "vacuum": postgres.vacuum,
 }
 _OF_TABLES: Final[Mapping[str, Check]] = {
     "clock": clocks.clock,

@@ -1,12 +1,15 @@
 """Checks around a PostgreSQL store: the server, its disk, its connections, and its pooler."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Final
 
 from duly.doctor.checks import Finding, Patient, fine, problem, warning
+from duly.durations import say_duration
 
 OLDEST: Final = 15
 SCARCE, FEW = 5, 15  # a node has up to five connections
+LONG_OPEN: Final = timedelta(minutes=3)
 
 # The server's errors if a pooler shares one connection between clients: a prepared statement exists
 # already, or does not exist.
@@ -89,6 +92,23 @@ def judge_writing(settings: Mapping[str, str]) -> Finding:
             f"usage on all sequences in schema duly to {role}",
         )
     return fine(f"{role} can write")
+
+
+async def vacuum(patient: Patient) -> Finding:
+    return judge_vacuum(await patient.store.diagnostics.settings())
+
+
+def judge_vacuum(settings: Mapping[str, str]) -> Finding:
+    """A role that may not see other roles' transactions finds none."""
+    age = timedelta(seconds=int(settings.get("oldest_transaction", 0)))
+    if age < LONG_OPEN:
+        return fine("no transaction keeps it from removing old rows")
+    pid = settings["oldest_transaction_pid"]
+    return warning(
+        f"a transaction has been open for {say_duration(age)} (process {pid}): rows that were "
+        "deleted since then stay, and claims slow down",
+        f"end it: select pg_terminate_backend({pid}); and set idle_in_transaction_session_timeout",
+    )
 
 
 async def listening(patient: Patient) -> Finding:

@@ -113,6 +113,7 @@ class Retention:
 
 
 MICROSECOND = timedelta(microseconds=1)
+A_DAY = timedelta(days=1)  # of a partition
 NOW = timedelta(0)
 DAYS_AHEAD = 30
 MOST_FAULTY = 100
@@ -585,6 +586,8 @@ def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
         "prune_once": timedelta(days=1),
         "prune_reservations": timedelta(days=1),
     }
+    by_the_day = {"trim_history": retention.history, "trim_fires": retention.fires}
+    lengths |= {name: length for name, length in by_the_day.items() if length < A_DAY}
     return [(name, now - length // MICROSECOND) for name, length in lengths.items()]
 
 

@@ -39,6 +39,7 @@ class Weather:
     pause: float = 2.0
     schedules: int = 20
     nodes: int = 3
+    aim: float | None = None  # so close to a whole second, when schedules are due, every blow falls
 
 
 async def nodes_are_killed(url: str, folder: Path, *, weather: Weather) -> Report:
@@ -116,9 +117,17 @@ async def storm(
 async def _rage(there: Fleet, blow: Blow, *, weather: Weather, report: Report) -> int:
     blows, end = 0, boottime() + weather.seconds
     while (left := end - boottime()) > 0:
-        await sleep(min(left, random.uniform(0.5, 1.5) * weather.pause))
+        await sleep(min(left, _pause(weather)))
         report.must(not there.gone(), "a node ended by itself")
         if boottime() < end:
             await asyncio.to_thread(blow, there)
             blows += 1
     return blows
+
+
+def _pause(weather: Weather) -> float:
+    if weather.aim is None:
+        return random.uniform(0.5, 1.5) * weather.pause
+    to_the_second = 1 - now().microsecond / 1_000_000
+    wanted = to_the_second + random.uniform(-weather.aim, weather.aim)
+    return wanted if wanted > weather.aim else wanted + 1

@@ -21,6 +21,7 @@ ON_POSTGRES = (ON_SQLITE - {"SQLite", "file system", "disk space"}) | {
     "durability",
     "connections",
     "listening",
+    "vacuum",
     "partitions",
 }
 

@@ -5,9 +5,16 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
+from duly.app import open_store
 from duly.doctor import examine
 from duly.doctor.checks import judge_days
-from duly.doctor.postgres import judge_connections, judge_durability, judge_version, judge_writing
+from duly.doctor.postgres import (
+    judge_connections,
+    judge_durability,
+    judge_vacuum,
+    judge_version,
+    judge_writing,
+)
 from duly.errors import StoreUnavailable
 from duly.store.diagnostics import BadDay
 from tests.app.doctor.patients import found
@@ -69,6 +76,21 @@ def test_connections_are_watched_before_they_are_gone(used: int, level: str) -> 
         "connections": str(used),
     }
     assert judge_connections(settings).level == level
+
+
+async def test_a_transaction_that_is_open_for_long_is_named(postgres_url: str) -> None:
+    store = await open_store(postgres_url)
+    async with await psycopg.AsyncConnection.connect(postgres_url) as other:
+        await other.execute("set transaction isolation level repeatable read")
+        await other.execute("select 1")
+        settings = dict(await store.diagnostics.settings())
+        pid = str(other.info.backend_pid)
+    await store.close()
+    assert settings["oldest_transaction_pid"] == pid
+    assert judge_vacuum(settings).level == "ok", "it is new"
+    finding = judge_vacuum({**settings, "oldest_transaction": "240"})
+    assert (finding.level, "for 4 minutes" in finding.said) == ("warning", True)
+    assert f"pg_terminate_backend({pid})" in finding.fix
 
 
 async def test_a_role_that_may_write_is_well(postgres_url: str) -> None:

@@ -25,6 +25,19 @@ select 'connections', sum(numbackends)::text
  union all
 select 'role', current_user::text
  union all
+-- The oldest transaction that keeps vacuum from removing rows.
+select about, value
+  from (select other.pid, extract(epoch from own.xact_start - other.xact_start)::bigint as seconds
+          from pg_stat_activity as own, pg_stat_activity as other
+         where own.pid = pg_backend_pid() and other.pid <> own.pid
+           and coalesce(other.backend_xmin, other.backend_xid) is not null
+           and other.backend_type <> 'autovacuum worker'
+           and coalesce(other.datname, own.datname) = own.datname
+         order by other.xact_start
+         limit 1) as oldest,
+       lateral (values ('oldest_transaction', seconds::text), ('oldest_transaction_pid', pid::text))
+           as told (about, value)
+ union all
 select 'tables_not_writable', string_agg(relname, ', ' order by relname)
   from pg_class
  where relnamespace = to_regnamespace('duly') and relkind in ('r', 'p') and not relispartition

@@ -27,6 +27,16 @@ delete from duly.history
 returning id
 [!partitions]*/
 
+-- name: trim_history
+-- Where it is kept for less than a day: its partition is dropped only when the day is over.
+/*[partitions]
+delete from duly.history as old
+ using (select id, ended_at from duly.history where ended_at < :before order by ended_at limit :limit) as page
+ where old.id = page.id and old.ended_at = page.ended_at
+returning old.id
+[partitions]*/
+/*[!partitions] select null::bigint where false [!partitions]*/
+
 -- name: prune_failed
 delete from duly.failed
  where id {in (select id
@@ -56,6 +66,19 @@ delete from duly.fire
                                           limit :limit)
 returning id
 [!partitions]*/
+
+-- name: trim_fires
+/*[partitions]
+delete from duly.fire as old
+ using (select schedule_id, due_at, series
+          from duly.fire
+         where decided_at < :before and due_at < :before
+         order by decided_at
+         limit :limit) as page
+ where (old.schedule_id, old.due_at, old.series) = (page.schedule_id, page.due_at, page.series)
+returning old.id
+[partitions]*/
+/*[!partitions] select null::bigint where false [!partitions]*/
 
 -- name: prune_attempts
 delete from duly.attempt
