@@ -10,7 +10,7 @@ import pytest
 from duly.store.database import Dialect
 from duly.store.migrate import migrations, read_migrations
 from duly.store.sqlite.database import SQLITE
-from duly.store.statements import WORDS, Word, read_blocks, statements
+from duly.store.statements import WORDS, Statements, Word, read_blocks, statements
 
 STORE = Path(__file__).parents[2] / "src/duly/store"
 POSTGRES = Dialect("postgres")
@@ -49,7 +49,7 @@ def test_every_part_is_used_and_has_not_the_name_of_a_word() -> None:
 
 
 def every_text(dialect: Dialect) -> None:
-    statements.__wrapped__(dialect)
+    dict(statements.__wrapped__(dialect))
     read_migrations(STORE / "migrations", dialect)
 
 
@@ -61,6 +61,15 @@ def test_every_word_is_used_and_a_statement_with_an_unknown_one_does_not_load(
     monkeypatch.setattr("duly.store.statements.WORDS", others)
     with pytest.raises(ValueError, match="is neither a part nor a word"):
         every_text(POSTGRES)
+
+
+def test_a_text_is_made_when_it_is_first_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = Statements(SQLITE)
+    claim = texts["claim"]
+    monkeypatch.setattr("duly.store.statements.WORDS", ())
+    assert texts["claim"] is claim
+    with pytest.raises(ValueError, match="is neither a part nor a word"):
+        texts["claim_held"]
 
 
 def test_a_dialect_has_a_text_of_its_own_only_where_it_differs() -> None:

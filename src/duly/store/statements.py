@@ -144,18 +144,49 @@ class Block(NamedTuple):
     text: str
 
 
+class Statements(Mapping[str, str]):
+    """The statements of a dialect by name, ready to be sent.
+
+    Each text is made when it is first asked for: a process uses a tenth of them.
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._blocks = {"name": dict[str, str](), "part": dict[str, str]()}
+        # The dialect's own blocks come last and replace the common ones.
+        for block in sorted(read_blocks(), key=lambda block: block.dialect is not None):
+            if block.dialect in (None, dialect.name):
+                self._blocks[block.kind][block.name] = block.text
+        self._ready: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self._ready:
+            text = _expanded(self._blocks["name"][name], self._blocks["part"], self._dialect.name)
+            self._ready[name] = _for_dialect(text, self._dialect)
+        return self._ready[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._blocks["name"])
+
+    def __len__(self) -> int:
+        return len(self._blocks["name"])
+
+
 @cache
 def statements(dialect: Dialect) -> Mapping[str, str]:
-    """Return every statement of the dialect by its name, ready to be sent."""
-    blocks = {"name": dict[str, str](), "part": dict[str, str]()}
-    # The dialect's own blocks come last and replace the common ones.
-    for block in sorted(read_blocks(), key=lambda block: block.dialect is not None):
-        if block.dialect in (None, dialect.name):
-            blocks[block.kind][block.name] = block.text
-    return {
-        name: _for_dialect(_expanded(text, blocks["part"], dialect.name), dialect)
-        for name, text in blocks["name"].items()
-    }
+    """Return every statement of the dialect by its name."""
+    return Statements(dialect)
+
+
+class OwnStatements(dict[str, str]):
+    """A few statements of a module's own, and the dialect's under all other names."""
+
+    def __init__(self, own: Mapping[str, str], dialect: Dialect) -> None:
+        super().__init__(own)
+        self._dialect = dialect
+
+    def __missing__(self, name: str) -> str:
+        return statements(self._dialect)[name]
 
 
 def script(text: str, dialect: Dialect) -> str:
@@ -251,6 +282,7 @@ class NumberedStatement(NamedTuple):
     names: tuple[str, ...]
 
 
+@cache
 def for_libpq(text: str) -> NumberedStatement:
     places: dict[str, str] = {}
     numbered = with_places(
@@ -259,6 +291,7 @@ def for_libpq(text: str) -> NumberedStatement:
     return NumberedStatement(numbered.encode(), tuple(places))
 
 
+@cache
 def for_psycopg(text: str) -> bytes:
     return with_places(text, lambda name: f"%({name})s", percent="%%").encode()
 

@@ -26,7 +26,7 @@ from duly.errors import InvalidValue, SchemaMismatch
 from duly.instants import to_us
 from duly.store.database import Ask, Dialect, Operation, Row, Value
 from duly.store.ids import BLOCK, Ids
-from duly.store.statements import statements, with_places
+from duly.store.statements import OwnStatements, statements, with_places
 
 Connection: TypeAlias = Any  # of a driver that may not be installed here
 Values: TypeAlias = Any  # as the driver wants them
@@ -448,7 +448,6 @@ def _written(dialect: Dialect, style: Style, statement: str, texts: frozenset[st
 
 @cache
 def _texts(dialect: Dialect) -> Mapping[str, str]:
-    texts = statements(dialect)
     # How long a caller's transaction waits for a lock is not for us to say.
-    patient = {"hold_schedules_briefly": texts["hold_schedules"]}
-    return {**texts, **patient, **_BRACKETS, **_OURS[dialect.name]}
+    patient = {"hold_schedules_briefly": statements(dialect)["hold_schedules"]}
+    return OwnStatements({**patient, **_BRACKETS, **_OURS[dialect.name]}, dialect)

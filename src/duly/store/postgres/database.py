@@ -128,10 +128,9 @@ class PostgresDatabase:
         statements: Mapping[str, str] | None = None,
         on_missing_partition: MissingPartition | None = None,
     ) -> None:
-        texts = statements_of(dialect) if statements is None else statements
+        self._texts = statements_of(dialect) if statements is None else statements
         connect = Connector(url, dialect=dialect, deadline=deadline)
         self.dialect = dialect
-        self._statements = {name: for_libpq(text) for name, text in texts.items()}
         self._clock = clock
         self._deadline = deadline
         self._on_missing_partition = on_missing_partition
@@ -317,7 +316,7 @@ class PostgresDatabase:
 
     async def _rows(self, connection: Connection, ask: Ask) -> list[Row]:
         values = {"now": self._now(), **ask.values}
-        return await connection.rows(self._statements[ask.statement], values)
+        return await connection.rows(for_libpq(self._texts[ask.statement]), values)
 
     async def _migrated(self, call: "_Call", migration: Migration) -> bool:
         with suppress(*COLLISIONS):

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -34,7 +33,7 @@ from duly.store.postgres.connections import (
     use_our_types,
 )
 from duly.store.postgres.notify import NOTIFY
-from duly.store.statements import for_psycopg, statements
+from duly.store.statements import OwnStatements, for_psycopg
 
 T = TypeVar("T")
 
@@ -42,8 +41,8 @@ LOOK_SECONDS = 0.1  # between looks whether the time for an answer is over
 Complete = Callable[..., None]
 
 _BRACKETS = {
-    "savepoint": b"savepoint duly_end",
-    "go back": b"rollback to savepoint duly_end",
+    "savepoint": "savepoint duly_end",
+    "go back": "rollback to savepoint duly_end",
 }
 _ENDED_BY_ITS_BLOCK = (
     "this transaction ends with its block, together with the job: leave the block to commit, raise "
@@ -96,7 +95,8 @@ class Opener:
 
     def statement(self, ask: Ask) -> tuple[bytes, dict[str, object]]:
         now = to_us(self._clock()) if self._clock else None
-        return _texts(self._dialect)[ask.statement], {**ask.values, "now": now}
+        text = OwnStatements(_BRACKETS, self._dialect)[ask.statement]
+        return for_psycopg(text), {**ask.values, "now": now}
 
     def translated(self, error: psycopg.Error) -> StoreUnavailable | None:
         return faults.translated(error, place=self.place, committing=False)
@@ -251,9 +251,3 @@ def _check(connection: Transaction | AsyncTransaction) -> None:
             "the transaction was ended inside its block, by commit or rollback: earlier writes "
             "are not atomic with the job, which is not completed"
         )
-
-
-@cache
-def _texts(dialect: Dialect) -> dict[str, bytes]:
-    texts = {name: for_psycopg(text) for name, text in statements(dialect).items()}
-    return {**texts, **_BRACKETS}

@@ -26,17 +26,15 @@ from duly.store.sqlite.database import SQLITE, prolong_leases
 from duly.store.sqlite.lock import FileLock
 from duly.store.sqlite.wake import Mailbox
 from duly.store.sqlite.writer import Writer
-from duly.store.statements import statements
+from duly.store.statements import OwnStatements
 
 T = TypeVar("T")
 Complete = Callable[..., None]
 
 LONGEST = timedelta(seconds=5)
-_TEXTS = {
-    **statements(SQLITE),
-    "savepoint": "savepoint duly_end",
-    "go back": "rollback to savepoint duly_end",
-}
+_TEXTS = OwnStatements(
+    {"savepoint": "savepoint duly_end", "go back": "rollback to savepoint duly_end"}, SQLITE
+)
 _ENDED_BY_ITS_BLOCK = (
     "this transaction ends with its block, together with the job: leave the block to commit, raise "
     "an error in it to roll back, or use a savepoint"
