@@ -6,7 +6,7 @@ from typing import Any
 
 from duly.errors import InvalidValue, NotFound, OutcomeUnknown, WrongState
 from duly.model.access import Actor
-from duly.model.event import Emitted
+from duly.model.event import Emitted, EventFilter
 from duly.model.fire import Cause, Outcome
 from duly.model.payload import encode
 from duly.store.maintenance import Retention
@@ -61,10 +61,10 @@ async def events_are_listed_the_newest_first_a_page_at_a_time(world: World) -> N
     equal([event.id for event in first.events], numbers[:1:-1])
     rest = await listed(after=first.after, limit=3)
     equal(([event.id for event in rest.events], rest.after), (numbers[1::-1], None))
-    below = await listed(pattern="a.*")
+    below = await listed(EventFilter(pattern="a.*"))
     equal([event.name for event in below.events], ["a.y.z", "a.y", "a.x"])
-    equal([event.name for event in (await listed(pattern="a.y")).events], ["a.y"])
-    some = await listed(since=START + SECOND, until=START + 3 * SECOND)
+    equal([event.name for event in (await listed(EventFilter(pattern="a.y"))).events], ["a.y"])
+    some = await listed(EventFilter(since=START + SECOND, until=START + 3 * SECOND))
     equal([event.name for event in some.events], ["a.y.z", "a.y"])
     with refused(InvalidValue, "not a cursor of events"):
         await listed(after="x")
@@ -73,7 +73,7 @@ async def events_are_listed_the_newest_first_a_page_at_a_time(world: World) -> N
 @check
 async def events_are_found_by_what_they_are_about(world: World) -> None:
     await world.store.events.emit([Emitted(name="a", key="k"), Emitted(name="a", key="other")])
-    page = await world.store.events.page(key="k")
+    page = await world.store.events.page(EventFilter(key="k"))
     equal([event.key for event in page.events], ["k"])
 
 
@@ -81,7 +81,7 @@ async def events_are_found_by_what_they_are_about(world: World) -> None:
 async def events_are_found_by_whose_they_are_and_by_their_numbers(world: World) -> None:
     said = [Emitted(name="a", tenant=tenant) for tenant in ("", "acme", "other", "acme")]
     numbers = await world.store.events.emit(said)
-    page = await world.store.events.page(tenant="acme")
+    page = await world.store.events.page(EventFilter(tenant="acme"))
     equal(sorted(event.id for event in page.events), [numbers[1], numbers[3]])
     found = await world.store.events.find([numbers[2], 12345678, numbers[0]])
     equal(sorted(event.id for event in found), [numbers[0], numbers[2]])

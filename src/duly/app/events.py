@@ -10,7 +10,7 @@ from duly.connection import LazyStore, told_which_database
 from duly.errors import InvalidValue, NotFound, PayloadError
 from duly.flow.trace import refuse_while_tracing
 from duly.model import event as model
-from duly.model.event import Emitted
+from duly.model.event import Emitted, EventFilter
 from duly.model.payload import LONGEST_ARGS, Json, decode
 from duly.registry.codecs import ENCODER
 from duly.registry.parameters import check_storable
@@ -111,8 +111,8 @@ class Events(AppNoun):
         """Return events whose names match, as ``"invoice.*"``, newest first."""
 
         async def find(store: Store) -> Sequence[Event]:
-            page = _page(store, pattern, key=key, since=since, until=until, limit=limit)
-            return (await page).events
+            wanted = EventFilter(pattern=pattern, key=key, since=since, until=until)
+            return (await _page(store, wanted, limit=limit)).events
 
         return Action(find)
 
@@ -129,11 +129,12 @@ class Events(AppNoun):
         limit: int = 100,
     ) -> Action[EventPage]:
         """Return one page of matching events; ``after`` is the cursor of the page before."""
-        return Action(
-            lambda store: _page(
-                store, pattern, key=key, since=since, until=until, after=after, limit=limit
-            )
-        )
+
+        async def find(store: Store) -> EventPage:
+            wanted = EventFilter(pattern=pattern, key=key, since=since, until=until)
+            return await _page(store, wanted, after=after, limit=limit)
+
+        return Action(find)
 
     @blocking
     def reactions(self, number: str | int, /) -> Action["Sequence[Fire]"]:
@@ -178,8 +179,10 @@ class Events(AppNoun):
     areplay: Final = awaitable(replay)
 
 
-async def _page(store: Store, pattern: str, **wanted: Any) -> EventPage:
-    found = await store.events.page(pattern=pattern, **wanted)
+async def _page(
+    store: Store, wanted: EventFilter, *, limit: int, after: str | None = None
+) -> EventPage:
+    found = await store.events.page(wanted, after=after, limit=limit)
     return EventPage(events=[Event.of(event) for event in found.events], after=found.after)
 
 

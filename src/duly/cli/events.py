@@ -27,7 +27,7 @@ from duly.cli.options import WholeNumber, page_options
 from duly.cli.output import is_confirmed, table
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
 from duly.errors import InvalidValue
-from duly.model.event import Emitted
+from duly.model.event import Emitted, EventFilter
 from duly.policy.redaction import json_text, one_line, shortened
 from duly.views.event import (
     NO_REACTION,
@@ -103,9 +103,8 @@ def list_command(
 
     async def found(opened: Store) -> list[EventView]:
         nonlocal on
-        page = await event_list(
-            opened, pattern, key=key, since=begin, until=end, after=after, limit=limit
-        )
+        wanted = EventFilter(pattern=pattern, key=key, since=begin, until=end)
+        page = await event_list(opened, wanted, after=after, limit=limit)
         on = page.next
         return page.items
 

@@ -13,11 +13,7 @@ from typing import Final, TypeAlias
 
 from duly.clock import Timeout, boottime, now
 from duly.connection import open_store
-from duly.doctor import checks as alerts
-from duly.doctor import checks as clocks
-from duly.doctor import checks as tables
-from duly.doctor import checks as workers
-from duly.doctor import postgres, sqlite
+from duly.doctor import checks, postgres, sqlite
 from duly.doctor.checks import Finding, Patient, problem
 from duly.errors import DulyError, InvalidValue, StoreUnavailable
 from duly.rules import zone_data_version
@@ -45,16 +41,16 @@ _AROUND_POSTGRES: Final[Mapping[str, Check]] = {
     "vacuum": postgres.vacuum,
 }
 _OF_TABLES: Final[Mapping[str, Check]] = {
-    "clock": clocks.clock,
-    "zone data": clocks.zone_data,
-    "moments": clocks.moments,
-    "schedules": tables.schedules,
-    "tasks": workers.tasks,
-    "workers": workers.workers,
-    "alerts": alerts.alerts,
+    "clock": checks.clock,
+    "zone data": checks.zone_data,
+    "moments": checks.moments,
+    "schedules": checks.schedules,
+    "tasks": checks.tasks,
+    "workers": checks.workers,
+    "alerts": checks.alerts,
 }
 _OF_TABLES_BY_THE_DAY: Final[Mapping[str, Check]] = {
-    "partitions": tables.partitions,
+    "partitions": checks.partitions,
     **_OF_TABLES,
 }
 
@@ -84,7 +80,7 @@ async def examine(url: str) -> list[Finding]:
     try:
         patient = Patient(url=url, store=store)
         found = [await _made(name, check, patient) for name, check in around.items()]
-        found.append(await _made("schema", tables.schema, patient))
+        found.append(await _made("schema", checks.schema, patient))
         if found[-1].level != "problem":
             found += [await _made(name, check, patient) for name, check in inside.items()]
         return found

@@ -6,14 +6,23 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from duly.errors import InvalidValue, RuleError
 from duly.model.payload import EMPTY, Json, check_json, check_text, decode
 from duly.rules.event_rule import check_name, matches
 from duly.rules.event_rule import check_pattern as read_pattern
 
-__all__ = ["Emitted", "StoredEvent", "awaited", "check_event", "check_pattern", "matches"]
+__all__ = [
+    "EVERY_EVENT",
+    "Emitted",
+    "EventFilter",
+    "StoredEvent",
+    "awaited",
+    "check_event",
+    "check_pattern",
+    "matches",
+]
 
 
 def check_event(name: object) -> str:
@@ -64,6 +73,27 @@ class Emitted:
             raise InvalidValue(f"{self.name}: the key is empty: leave it out")
         check_text(self.submitter, "submitter")
         check_text(self.tenant, "tenant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """The events that are asked for, by name, key, time and tenant."""
+
+    pattern: str = "*"
+    key: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    tenant: str | None = None
+
+    def __post_init__(self) -> None:
+        check_pattern(self.pattern)
+        if self.key is not None:
+            check_text(self.key, "key")
+        if self.tenant is not None:
+            check_text(self.tenant, "tenant")
+
+
+EVERY_EVENT: Final = EventFilter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

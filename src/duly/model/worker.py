@@ -70,6 +70,11 @@ class WorkerInfo:
     def tasks(self) -> tuple[str, ...]:
         return self.profile.tasks
 
+    @property
+    def slots(self) -> int:
+        """The concurrency as ordered at run time, else as given when the worker started."""
+        return self.profile.slots if self.slots_ordered is None else self.slots_ordered
+
 
 def refuse_another_app(profile: Profile, living: Iterable[WorkerInfo]) -> None:
     """Raise if a worker of another app takes jobs of an equally named task from the same queue.

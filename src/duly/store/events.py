@@ -20,7 +20,7 @@ from typing import Final
 from duly.errors import Busy, InvalidValue, NotFound
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
 from duly.model.columns import read_rows
-from duly.model.event import Emitted, StoredEvent, check_pattern
+from duly.model.event import EVERY_EVENT, Emitted, EventFilter, StoredEvent
 from duly.model.fire import StoredFire
 from duly.model.payload import check_text
 from duly.model.schedule import StoredSchedule
@@ -78,30 +78,18 @@ def find(numbers: Sequence[int]) -> Operation[list[StoredEvent]]:
 
 
 def page(
-    *,
-    pattern: str = "*",
-    key: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    tenant: str | None = None,
-    after: str | None = None,
-    limit: int = 100,
+    wanted: EventFilter = EVERY_EVENT, *, after: str | None = None, limit: int = 100
 ) -> Operation[StoredEventPage]:
     """Return events, the newest first; ``after`` is the cursor of the previous page."""
-    check_pattern(pattern)
-    if key is not None:
-        check_text(key, "key")
-    if tenant is not None:
-        check_text(tenant, "tenant")
     if limit < 1:
         raise InvalidValue(f"limit={limit}: how many events, from 1")
     at, number = _read_place(after)
     asked: dict[str, Value] = {
-        **span(pattern),
-        "key": key,
-        "tenant": tenant,
-        "since": to_us(since) if since else FIRST_US,
-        "until": to_us(until) if until else LAST_US,
+        **span(wanted.pattern),
+        "key": wanted.key,
+        "tenant": wanted.tenant,
+        "since": to_us(wanted.since) if wanted.since else FIRST_US,
+        "until": to_us(wanted.until) if wanted.until else LAST_US,
         "at": at,
         "id": number,
         "limit": limit + 1,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from duly.model.event import StoredEvent
+from duly.model.event import EVERY_EVENT, EventFilter, StoredEvent
 from duly.model.fire import StoredFire
 from duly.model.flow import FlowInfo, FlowProgress, StepState
 from duly.model.job import Attempt, StoredJob
@@ -136,26 +136,10 @@ class RecordStore(Noun):
 
     @reads("viewer")
     def events(
-        self,
-        *,
-        pattern: str = "*",
-        key: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        tenant: str | None = None,
-        after: str | None = None,
-        limit: int = 100,
+        self, wanted: EventFilter = EVERY_EVENT, *, after: str | None = None, limit: int = 100
     ) -> Operation[EventList]:
         """Return what ``events.page`` finds, with the reactions to each."""
-        page = yield from events.page(
-            pattern=pattern,
-            key=key,
-            since=since,
-            until=until,
-            tenant=tenant,
-            after=after,
-            limit=limit,
-        )
+        page = yield from events.page(wanted, after=after, limit=limit)
         return EventList(events=(yield from _with_reactions(page.events)), after=page.after)
 
 

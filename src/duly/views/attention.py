@@ -16,7 +16,7 @@ from duly.model.schedule import StoredSchedule
 from duly.model.worker import WorkerInfo
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, SuggestedCommand, first_line, what_is_missing
-from duly.policy.why.answer import plural, start_scheduler
+from duly.policy.why.answer import plural, start_node
 from duly.store.evidence import NotKept
 from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.store import Store
@@ -144,7 +144,7 @@ async def without_worker(store: Store, living: Sequence[WorkerInfo]) -> list[Nee
 
 
 def _overdue(progress: StoreProgress, overdue: OverdueRuns | None) -> list[Need]:
-    start = (start_scheduler(),)
+    start = (start_node(),)
     if overdue is not None:
         said, since = f"{overdue.counted} overdue and not fired yet", overdue.since
         return [Need(name="scheduler", kind="overdue", sentence=said, due_at=since, commands=start)]
@@ -211,7 +211,7 @@ async def _left_behind(store: Store, believed: Sequence[WorkerInfo]) -> list[Nee
             sentence=f"is gone, and {plural(one.jobs, 'job')} with it: none is running that could "
             f"take {'it' if one.jobs == 1 else 'them'} back",
             moments=one.jobs,
-            commands=(SuggestedCommand("start one", "duly up"),),
+            commands=(start_node(),),
         )
         for one in await store.diagnostics.orphans(dead=dead, limit=MOST_NEEDS)
     ]

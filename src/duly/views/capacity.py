@@ -97,16 +97,10 @@ class WorkerView:
             cls,
             info,
             profile,
-            slots=slots_of(info),
             resources=dict(profile.resources),
             gone=is_gone(info),
             pid=profile.host.pid,
         )
-
-
-def slots_of(info: WorkerInfo) -> int:
-    """Return a worker's concurrency as ordered at run time, else as given when it started."""
-    return info.profile.slots if info.slots_ordered is None else info.slots_ordered
 
 
 async def queue_list(store: Store) -> list[QueueView]:
@@ -173,7 +167,7 @@ class WorkerLine:
 
     @property
     def slots(self) -> int:
-        return slots_of(self.info)
+        return self.info.slots
 
     @property
     def doing(self) -> str:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from duly.durations import parse_duration
 from duly.errors import NotFound
-from duly.model.event import Emitted, StoredEvent
+from duly.model.event import EVERY_EVENT, Emitted, EventFilter, StoredEvent
 from duly.model.fire import Outcome
 from duly.policy.redaction import hidden, redacted
 from duly.store.records import EventRecord, Reaction
@@ -107,25 +107,15 @@ class EventView:
 
 async def event_list(
     store: Store,
-    pattern: str = "*",
+    wanted: EventFilter = EVERY_EVENT,
     *,
-    key: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
     after: str | None = None,
     limit: int = 100,
     tenant: str | None = None,
 ) -> Listed[EventView]:
-    """Return the events that match, the newest first."""
-    found = await store.records.events(
-        pattern=pattern,
-        key=key,
-        since=since,
-        until=until,
-        tenant=tenant,
-        after=after,
-        limit=limit,
-    )
+    """Return the events that match and that the caller may see, the newest first."""
+    own = replace(wanted, tenant=tenant or wanted.tenant)
+    found = await store.records.events(own, after=after, limit=limit)
     return Listed(items=list(map(EventView.of, found.events)), next=found.after)
 
 

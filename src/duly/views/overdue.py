@@ -15,7 +15,7 @@ from duly.errors import RuleError
 from duly.instants import BEGINNING, floored
 from duly.model.schedule import PROMPT, StoredSchedule
 from duly.policy.why import LocalClock, SuggestedCommand
-from duly.policy.why.answer import plural, start_scheduler
+from duly.policy.why.answer import plural, start_node
 from duly.rules import Budget, Rule
 from duly.store.store import Store
 from duly.views.schedules import upcoming
@@ -131,7 +131,7 @@ class OverdueRuns:
 
     @property
     def command(self) -> SuggestedCommand:
-        return start_scheduler()
+        return start_node()
 
 
 def is_late(schedule: StoredSchedule, now: datetime) -> bool:

@@ -14,7 +14,7 @@ from duly.app.schedule_drafts import login
 from duly.cli import main
 from duly.clock import now
 from duly.model.access import Role
-from duly.model.event import Emitted
+from duly.model.event import Emitted, EventFilter
 from duly.model.payload import Json
 from tests.app.remote.server import Elsewhere, elsewhere
 from tests.app.waiting import eventually
@@ -123,7 +123,7 @@ def test_what_is_read_from_afar_is_what_is_read_at_home(
     there: Elsewhere, url: str, token: str, words: list[str]
 ) -> None:
     jobs = there.do(lambda store: store.jobs.page())
-    events = there.do(lambda store: store.events.page(pattern="user.joined")).events
+    events = there.do(lambda store: store.events.page(EventFilter(pattern="user.joined"))).events
     others = {"JOB": str(jobs[0].id), "EVENT": str(events[0].id)}
     words = [others.get(word, word) for word in words]
     away, here = within_a_minute(there, token, url, words)

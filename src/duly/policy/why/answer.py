@@ -92,6 +92,19 @@ class Clause(NamedTuple):
     attempts: tuple[str, ...] = ()
     commands: tuple[SuggestedCommand, ...] = ()
 
+    def explained(
+        self, sentence: str, *, short: str = "", lineage: Lineage | None = None
+    ) -> Explanation:
+        """Return the explanation whose sentence contains this clause."""
+        return Explanation(
+            sentence=sentence,
+            lineage=lineage,
+            evidence=self.evidence,
+            attempts=self.attempts,
+            commands=self.commands,
+            short=short,
+        )
+
 
 def run_it(schedule: str, *, what: str = "run it now") -> SuggestedCommand:
     return SuggestedCommand(what, f"duly schedules run {quote(schedule)}")
@@ -109,7 +122,7 @@ def cancel_job(number: int, *, what: str = "stop it") -> SuggestedCommand:
     return SuggestedCommand(what, f"duly jobs cancel {number}", number)
 
 
-def start_scheduler() -> SuggestedCommand:
+def start_node() -> SuggestedCommand:
     return SuggestedCommand("start one", "duly up")
 
 

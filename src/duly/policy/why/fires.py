@@ -13,7 +13,7 @@ from typing import assert_never
 
 from duly.durations import show_duration
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
-from duly.model.schedule import PROMPT, Plan, StoredSchedule
+from duly.model.schedule import PROMPT, StoredSchedule
 from duly.model.states import ENDED, State
 from duly.policy.why.answer import (
     Explanation,
@@ -60,6 +60,13 @@ class MomentEvidence:
     def clock(self) -> LocalClock:
         return LocalClock(self.zone or self.schedule.plan.shown_zone, self.now)
 
+    @property
+    def interval(self) -> timedelta | None:
+        """The time from this moment to the next one."""
+        kept = self.schedule.plan.kept
+        after = None if isinstance(kept, Spaced) else kept.after(self.moment)
+        return None if after is None else after - self.moment
+
 
 def explain_moment(found: MomentEvidence) -> Explanation:
     match found.fire.outcome:
@@ -84,13 +91,7 @@ def _queued(found: MomentEvidence) -> Explanation:
         return Explanation(sentence=f"{_due(found)} and was queued: {gone}.")
     clause = clause_of(job)
     coming = _next(found) if job.job.state is State.SUCCEEDED else ""
-    return Explanation(
-        sentence=f"{_due(found)} and {clause.text}.{coming}",
-        evidence=clause.evidence,
-        attempts=clause.attempts,
-        commands=clause.commands,
-        short=clause.text,
-    )
+    return clause.explained(f"{_due(found)} and {clause.text}.{coming}", short=clause.text)
 
 
 def _merged(found: MomentEvidence) -> Explanation:
@@ -103,12 +104,7 @@ def _merged(found: MomentEvidence) -> Explanation:
         gone = f"whose job ({found.into.job_id}) has ended and been deleted"
         return Explanation(sentence=f"{said}, {gone}.")
     clause = clause_of(found.job)
-    return Explanation(
-        sentence=f"{said}, which {clause.text}.",
-        evidence=clause.evidence,
-        attempts=clause.attempts,
-        commands=clause.commands,
-    )
+    return clause.explained(f"{said}, which {clause.text}.")
 
 
 def _skipped(found: MomentEvidence) -> Explanation:
@@ -152,17 +148,21 @@ def _why_skipped(found: MomentEvidence) -> tuple[str, tuple[SuggestedCommand, ..
 
 def _overlap(found: MomentEvidence) -> tuple[str, tuple[SuggestedCommand, ...]]:
     """Describe the earlier run as it is now, and the commands that help."""
-    if found.in_the_way is None:
-        return found.fire.reason, (run_it(found.name, what="run it anyway"),)
-    return why_overlap(
-        Overlap(
-            plan=found.schedule.plan,
-            moment=found.moment,
-            decided_at=found.fire.decided_at,
-            other=found.in_the_way,
-            zone=found.zone,
-        )
-    )
+    other, clock = found.in_the_way, found.clock
+    run = run_it(found.name, what="run it anyway")
+    if other is None:
+        return found.fire.reason, (run,)
+    job = other.job
+    lead = f'overlap="skip", and the run of {clock.near(job.due_at, found.moment)} (job {job.id})'
+    if job.state in ENDED:
+        said, prevention = _ended(found, other)
+        return f"{lead} had not ended: {said}", (show_job(job.id), run, prevention)
+    if job.state is State.RUNNING and not other.is_lost and not _began_later(found, other):
+        commands = (*_stop(other), run, _prevention(found, other))
+        return f"{lead} is still running: {_age(found, other)}", commands
+    clause = clause_of(other)
+    commands = (show_job(job.id), *_without_show(clause.commands), run, QUEUE_ONE)
+    return f"{lead} had not ended: it {clause.text}", commands
 
 
 def _resume(found: MomentEvidence) -> tuple[SuggestedCommand, ...]:
@@ -246,91 +246,53 @@ _ROUND = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
-    """A skipped moment, and the run of its schedule that had not ended."""
-
-    plan: Plan
-    moment: datetime
-    decided_at: datetime
-    other: JobEvidence
-    zone: str | None = None  # in which moments are shown; None: the schedule's zone
-
-    @property
-    def clock(self) -> LocalClock:
-        return LocalClock(self.zone or self.plan.shown_zone, self.other.now)
-
-    @property
-    def interval(self) -> timedelta | None:
-        """The time from this moment to the next one."""
-        kept = self.plan.kept
-        after = None if isinstance(kept, Spaced) else kept.after(self.moment)
-        return None if after is None else after - self.moment
-
-
-def why_overlap(found: Overlap) -> tuple[str, tuple[SuggestedCommand, ...]]:
-    """Describe the earlier run as it is now, and the commands that help."""
-    job, clock = found.other.job, found.clock
-    lead = f'overlap="skip", and the run of {clock.near(job.due_at, found.moment)} (job {job.id})'
-    run = run_it(found.plan.name, what="run it anyway")
-    if job.state in ENDED:
-        said, prevention = _ended(found)
-        return f"{lead} had not ended: {said}", (show_job(job.id), run, prevention)
-    if job.state is State.RUNNING and not found.other.is_lost and not _began_later(found):
-        commands = (*_stop(found), run, _prevention(found))
-        return f"{lead} is still running: {_age(found)}", commands
-    clause = clause_of(found.other)
-    commands = (show_job(job.id), *_without_show(clause.commands), run, QUEUE_ONE)
-    return f"{lead} had not ended: it {clause.text}", commands
-
-
-def _began_later(found: Overlap) -> bool:
+def _began_later(found: MomentEvidence, other: JobEvidence) -> bool:
     """Return whether the run started after the decision: it waited for a worker or a retry."""
-    claimed = found.other.job.claimed_at
-    return claimed is not None and claimed > found.decided_at
+    claimed = other.job.claimed_at
+    return claimed is not None and claimed > found.fire.decided_at
 
 
-def _age(found: Overlap) -> str:
-    job = found.other.job
+def _age(found: MomentEvidence, other: JobEvidence) -> str:
+    job = other.job
     timeout = job.terms.timeout
     limit = "no timeout set" if timeout is None else f"timeout {show_duration(timeout)}"
-    age = found.clock.ago(job.claimed_at or found.other.now)
-    stopping = "; it was asked to stop" if found.other.stopping is not None else ""
-    return f"{age}{_usually(found)}, {limit}{stopping}"
+    age = found.clock.ago(job.claimed_at or other.now)
+    stopping = "; it was asked to stop" if other.stopping is not None else ""
+    return f"{age}{_usually(other)}, {limit}{stopping}"
 
 
-def _stop(found: Overlap) -> tuple[SuggestedCommand, ...]:
-    number = found.other.job.id
-    asked = found.other.stopping is not None
+def _stop(other: JobEvidence) -> tuple[SuggestedCommand, ...]:
+    number = other.job.id
+    asked = other.stopping is not None
     return (follow_job(number),) if asked else (follow_job(number), cancel_job(number))
 
 
-def _ended(found: Overlap) -> tuple[str, SuggestedCommand]:
+def _ended(found: MomentEvidence, other: JobEvidence) -> tuple[str, SuggestedCommand]:
     """Describe a run that has ended by now, and how to prevent the overlap."""
-    other, clock = found.other, found.clock
+    clock = found.clock
     job, began = other.job, other.started_at
     if job.ended_at is None or began is None or job.claimed_at is None:
         return f"it {clause_of(other).text}", QUEUE_ONE
     until = clock.near(job.ended_at, found.moment)
-    if began > found.decided_at:
+    if began > found.fire.decided_at:
         waited, started = about(began - job.due_at), clock.near(began, found.moment)
         return f"it waited {waited} to start, until {started}, and ended {until}", QUEUE_ONE
-    before = [one for one in other.attempts if one.ended_at <= found.decided_at]
-    if before and job.claimed_at > found.decided_at:
+    before = [one for one in other.attempts if one.ended_at <= found.fire.decided_at]
+    if before and job.claimed_at > found.fire.decided_at:
         why = first_line(before[-1].error) or before[-1].reason
         again = f"waited to be tried again after attempt {before[-1].number} ({why})"
         return f"it {again.rstrip('.')}, and ended {until}", QUEUE_ONE
     took = about(job.ended_at - job.claimed_at)
-    return f"it ran {took}, until {until}{_usually(found)}", _prevention(found)
+    return f"it ran {took}, until {until}{_usually(other)}", _prevention(found, other)
 
 
-def _usually(found: Overlap) -> str:
-    return "" if found.other.usual is None else f", usually {about(found.other.usual)}"
+def _usually(other: JobEvidence) -> str:
+    return "" if other.usual is None else f", usually {about(other.usual)}"
 
 
-def _prevention(found: Overlap) -> SuggestedCommand:
+def _prevention(found: MomentEvidence, other: JobEvidence) -> SuggestedCommand:
     """Return advice about a run that took too long."""
-    usual, interval = found.other.usual or _took(found), found.interval
+    usual, interval = other.usual or _took(other), found.interval
     too_often = interval is not None and (
         interval < _ROUND[0] if usual is None else usual >= interval
     )
@@ -338,7 +300,7 @@ def _prevention(found: Overlap) -> SuggestedCommand:
         runs = "it" if usual is None else f"it runs {about(usual)}, and"
         said = f"a longer interval ({runs} is due every {about(interval)})"
         return SuggestedCommand("prevent it", f'{said}, or overlap="queue_one": the newest waits')
-    if found.other.job.terms.timeout is not None:
+    if other.job.terms.timeout is not None:
         return QUEUE_ONE
     enough = _HOUR if usual is None else usual * ROOM
     chosen = next((length for length in _ROUND if length >= enough), None)
@@ -348,9 +310,9 @@ def _prevention(found: Overlap) -> SuggestedCommand:
     return SuggestedCommand("prevent it", f'timeout="{show_duration(chosen)}" on the task {keeps}')
 
 
-def _took(found: Overlap) -> timedelta | None:
+def _took(other: JobEvidence) -> timedelta | None:
     """Return the runtime of this run if it succeeded; used while the usual one is not known."""
-    job = found.other.job
+    job = other.job
     if job.state is not State.SUCCEEDED or job.ended_at is None or job.claimed_at is None:
         return None
     return job.ended_at - job.claimed_at

@@ -18,6 +18,7 @@ from duly.policy.why.answer import (
     plural,
     run_it,
     show_job,
+    start_node,
 )
 from duly.policy.why.waiting_jobs import failed_flow, how_far, running_flow, why_waiting
 
@@ -39,12 +40,8 @@ def explain_job(found: JobEvidence) -> Explanation:
             commands=(cancel_job(job.id, what="call it off"),),
         )
     clause = clause_of(found)
-    return Explanation(
-        sentence=f"{named} was due {clock.due(job.due_at)} and {clause.text}.",
-        lineage=found.lineage,
-        evidence=(*made_by, *clause.evidence),
-        attempts=clause.attempts,
-        commands=clause.commands,
+    return clause._replace(evidence=(*made_by, *clause.evidence)).explained(
+        f"{named} was due {clock.due(job.due_at)} and {clause.text}.", lineage=found.lineage
     )
 
 
@@ -68,11 +65,8 @@ def clause_of(found: JobEvidence) -> Clause:  # noqa: PLR0911 - one for each sta
         case State.READY | State.BLOCKED:
             waits = why_waiting(found)
             call_off = cancel_job(found.job.id, what="call it off")
-            return Clause(
-                text=waits.text,
-                evidence=waits.evidence,
-                attempts=_failed_attempts(found),
-                commands=(*waits.commands, call_off),
+            return waits._replace(
+                attempts=_failed_attempts(found), commands=(*waits.commands, call_off)
             )
         case _:
             assert_never(found.job.state)
@@ -114,7 +108,7 @@ def _running(found: JobEvidence) -> Clause:
         said += f"; it was asked to stop ({found.stopping})"
     attempts = _failed_attempts(found)
     if found.is_lost:
-        start = () if found.living else (SuggestedCommand("start one", "duly up"),)
+        start = () if found.living else (start_node(),)
         return Clause(said, (_lost(found),), attempts, (follow_job(job.id), *start))
     stop = () if found.stopping is not None else (cancel_job(job.id),)
     return Clause(said, (), attempts, (follow_job(job.id), *stop))
@@ -199,7 +193,7 @@ def _scheduled(found: JobEvidence) -> Clause:
         text = "waits to be made ready: no scheduler is running"
         if found.now - job.ready_at < timedelta(seconds=5):
             text = "is being made ready"
-        return Clause(text=text, commands=(SuggestedCommand("start one", "duly up"), *commands))
+        return Clause(text=text, commands=(start_node(), *commands))
     when = f"{clock.near(job.ready_at)} (in {about(job.ready_at - found.now)})"
     if not found.attempts:
         why = f": {job.reason}" if job.reason else ""  # of a hand-off whose target is down

@@ -17,7 +17,7 @@ from duly.policy.why.answer import (
     about,
     plural,
     run_it,
-    start_scheduler,
+    start_node,
 )
 from duly.rules import Spaced, local_time, parse
 
@@ -198,7 +198,7 @@ def _undecided(found: AbsenceEvidence, moment: datetime) -> Explanation:
     return Explanation(
         sentence=f"{said} and has not been fired: no scheduler is running. "
         f"Nothing was {since or 'ever fired'}.",
-        commands=(start_scheduler(), run_it(name)),
+        commands=(start_node(), run_it(name)),
     )
 
 

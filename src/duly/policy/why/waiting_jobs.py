@@ -45,7 +45,7 @@ def why_waiting(found: JobEvidence) -> Clause:
         case "signature":
             return Clause(
                 f"is blocked, signature changed: {job.reason}",
-                commands=(SuggestedCommand("see it", f"duly jobs show {job.id}"),),
+                commands=(show_job(job.id),),
             )
         case "worker":
             return _without_worker(found) or Clause(
@@ -120,7 +120,7 @@ def _in_line(found: JobEvidence) -> Clause:
         text = f'queue "{queue.name}" has a rate of {queue.rate}'
         return Clause(f"waits: {text}{_and_ahead(found)}")
     able = [one for one in found.living if job.task in one.tasks and job.queue in one.queues]
-    slots = sum(_slots(worker) for worker in able)
+    slots = sum(worker.slots for worker in able)
     if able and sum(worker.running for worker in able) >= slots:
         text = f"waits for a free slot: all {slots} of {_names(able)} are taken"
         return Clause(text + _and_ahead(found), commands=_more_slots(able))
@@ -198,12 +198,8 @@ def _has(worker: WorkerInfo, needs: Mapping[str, int]) -> bool:
     return all(worker.profile.resources.get(name, 0) >= amount for name, amount in needs.items())
 
 
-def _slots(worker: WorkerInfo) -> int:
-    return worker.profile.slots if worker.slots_ordered is None else worker.slots_ordered
-
-
 def _more_slots(able: Sequence[WorkerInfo]) -> tuple[SuggestedCommand, ...]:
-    name, slots = able[0].name, _slots(able[0])
+    name, slots = able[0].name, able[0].slots
     return (SuggestedCommand("make room", f"duly workers scale {quote(name)} {slots * 2}"),)
 
 

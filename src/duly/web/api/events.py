@@ -12,6 +12,7 @@ from msgspec import Meta, field
 from duly.app.events import emitted
 from duly.clock import now
 from duly.errors import InvalidValue
+from duly.model.event import EventFilter
 from duly.views import Listed
 from duly.views.event import EventView, ReplayResult, emit_events, event_detail, event_list
 from duly.web.api.endpoint import Nothing, Router, once_of
@@ -97,10 +98,12 @@ async def events(request: WebRequest, query: EventQuery) -> Listed[EventView]:
     """List events, newest first, with the reactions to each."""
     return await request.app.ask(
         event_list,
-        query.name,
-        key=query.key,
-        since=since_in("since", query.since, now()),
-        until=since_in("until", query.until, now()),
+        EventFilter(
+            pattern=query.name,
+            key=query.key,
+            since=since_in("since", query.since, now()),
+            until=since_in("until", query.until, now()),
+        ),
         after=query.after,
         limit=query.limit,
         tenant=request.user.tenant,

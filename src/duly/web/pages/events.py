@@ -6,6 +6,7 @@ from typing import Final
 
 from duly.clock import now
 from duly.errors import InvalidValue
+from duly.model.event import EventFilter
 from duly.policy.redaction import shortened
 from duly.rules.event_rule import BELOW, EVERYTHING
 from duly.views import Listed
@@ -34,8 +35,9 @@ async def events(_: WebServices, request: WebRequest) -> Values:
     after, refused = request.query.get("after") or None, ""
     starting = await request.app.ask(schedule_rows, REACTING)
     try:
+        wanted = EventFilter(pattern=name, key=key or None)
         found = await request.app.ask(
-            event_list, name, key=key or None, after=after, limit=SHOWN, tenant=request.user.tenant
+            event_list, wanted, after=after, limit=SHOWN, tenant=request.user.tenant
         )
     except InvalidValue as error:
         found, refused = Listed(items=[]), str(error)
