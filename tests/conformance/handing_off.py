@@ -34,7 +34,7 @@ def sending(**changes: object) -> JobRequest:
 
 def sent_as(job: StoredJob, attempt: int = 1) -> str:
     """The id of the message of a try."""
-    return str(MessageId(job.id, attempt, to_us(job.created_at)))
+    return str(MessageId.of(job.id, attempt, to_us(job.created_at), job.args))
 
 
 async def claimed(world: World) -> StoredJob:
@@ -167,10 +167,46 @@ async def the_success_of_an_earlier_try_counts_while_the_job_waits_for_the_next(
 
 
 @check
+async def a_success_counts_also_before_the_message_is_sent_again(world: World) -> None:
+    """The message was sent, and then its confirm or its worker was lost."""
+    unconfirmed = Postponed("main (celery) cannot be reached", MINUTE)
+    for outcome, state in ((None, State.READY), (unconfirmed, State.SCHEDULED)):
+        number = await world.enqueue(sending())
+        running = await claimed(world)
+        await (world.lose(running) if outcome is None else world.end(running, outcome))
+        job = await world.job(number)
+        equal(job.state, state)
+        failed = await world.store.jobs.report(number, BROKEN, message=sent_as(job))
+        equal((failed.state, failed.counted), (state, False), "it is sent again")
+        later = await world.store.jobs.report(number, Succeeded(), message=sent_as(job, 2))
+        equal(later.counted, False, "no try can have sent that")
+        done = await world.store.jobs.report(number, Succeeded(encode(7)), message=sent_as(job))
+        equal((done.state, done.counted), (State.SUCCEEDED, True))
+        equal((await world.job(number)).result, "7")
+    equal(await world.live(), [], "nothing is sent again")
+
+
+@check
+async def a_success_with_other_arguments_does_not_count(world: World) -> None:
+    """A job that waits to send its message again is given other work under its key."""
+    number = await world.enqueue(sending(key="mail"))
+    await world.end(await claimed(world), Postponed("main (celery) cannot be reached", MINUTE))
+    before = await world.job(number)
+    other = replace(sending(key="mail"), args=encode({"task": "other"}))
+    equal(await world.enqueue(other), number)
+    said = await world.store.jobs.report(number, Succeeded(), message=sent_as(before))
+    equal((said.counted, said.why),
+          (False, f"message {sent_as(before)} is not of job {number}: "
+                  "it has other arguments since then"))  # fmt: skip
+    [job] = await world.live()
+    equal(job.state, State.READY)
+
+
+@check
 async def the_outcome_of_a_message_of_another_database_does_not_count(world: World) -> None:
     """Two databases that share a Celery app have jobs with the same number."""
     job = await handed_off(world)
-    theirs = str(MessageId(job.id, 1, to_us(job.created_at) + 1))
+    theirs = str(MessageId.of(job.id, 1, to_us(job.created_at) + 1, job.args))
     for message in (theirs, sent_as(replace(job, id=job.id + 1))):
         said = await world.store.jobs.report(job.id, Succeeded(), message=message)
         equal((said.state, said.counted, said.why),

@@ -81,7 +81,8 @@ def test_every_rule_says_what_is_wrong() -> None:
 
 
 @pytest.mark.skipif(
-    not shutil.which("promtool"), reason="promtool is not on the PATH (apt: prometheus)"
+    not shutil.which("promtool"),
+    reason="promtool is not on the PATH (Debian: in the package prometheus)",
 )
 def test_prometheus_accepts_the_rules_and_expressions(tmp_path: Path) -> None:
     checked = tmp_path / "all.yml"

@@ -133,7 +133,7 @@ def duly(tmp_path: Path) -> Iterator[Duly]:
 
 
 def message_id(job: Job[Any]) -> str:
-    return str(MessageId(job.id, 1, to_us(job.created_at)))
+    return str(MessageId.of(job.id, 1, to_us(job.created_at), job.stored.args))
 
 
 def is_silent(job: Job[Any]) -> bool:

@@ -74,7 +74,7 @@ def allow(duly: Duly, **target: Any) -> None:
 
 def message_id(job: Job[Any]) -> str:
     """The id of the first try's message."""
-    return str(MessageId(job.id, 1, to_us(job.created_at)))
+    return str(MessageId.of(job.id, 1, to_us(job.created_at), job.stored.args))
 
 
 @pytest.mark.parametrize("kind", ["rq", "dramatiq"])

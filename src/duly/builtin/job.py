@@ -30,7 +30,7 @@ def message_id() -> MessageId | None:
     if context is None:
         return None
     job = context.job
-    return MessageId(job.id, context.attempt - job.crashes, to_us(job.created_at))
+    return MessageId.of(job.id, context.attempt - job.crashes, to_us(job.created_at), job.args)
 
 
 def due_at() -> datetime | None:

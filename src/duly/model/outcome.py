@@ -8,13 +8,15 @@ The outcome of a hand-off, whose work is sent to another system, is reported by 
 of a message names its job and the try. A message that is sent again, because the worker died before
 it could note that it was sent, has the same id, so that brokers and consumers can drop the second
 one; a retry after a failure has another, so that they do not. Two databases have jobs with the same
-number, so the moment at which the job was enqueued is a part of the id.
+number, so the moment at which the job was enqueued is a part of the id; and a job that waits may be
+given other arguments, so a digest of them is.
 """
 
 import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, NamedTuple, TypeAlias
+from zlib import crc32
 
 from duly.model.flow import FlowPlan
 from duly.model.payload import Json, storable
@@ -160,24 +162,31 @@ Outcome: TypeAlias = (
 
 SEND: Final = "duly.send"
 REVOKE: Final = "duly.revoke"
-_ID = re.compile(r"duly-(\d{1,18})-(\d{1,9})-([0-9a-f]{1,15})", re.ASCII)
+_ID = re.compile(r"duly-(\d{1,18})-(\d{1,9})-([0-9a-f]{1,15})-([0-9a-f]{8})", re.ASCII)
 
 
 class MessageId(NamedTuple):
-    """The id of a message: its job, which try of the job it is, from 1, and the job's birth."""
+    """The id of a message: its job, the number of the try, from 1, and what the job was then."""
 
     job: int
     attempt: int
     created_at: int  # when the job was enqueued, in microseconds
+    digest: int  # of its arguments
+
+    @classmethod
+    def of(cls, job: int, attempt: int, created_at: int, args: str) -> "MessageId":
+        return cls(job, attempt, created_at, crc32(args.encode()))
 
     def __str__(self) -> str:
-        return f"duly-{self.job}-{self.attempt}-{self.created_at:x}"
+        return f"duly-{self.job}-{self.attempt}-{self.created_at:x}-{self.digest:08x}"
 
     @classmethod
     def read(cls, text: object) -> "MessageId | None":
         """Return the parsed id; None if the message was not sent by duly."""
         found = _ID.fullmatch(text) if isinstance(text, str) else None
-        return None if found is None else cls(int(found[1]), int(found[2]), int(found[3], 16))
+        if found is None:
+            return None
+        return cls(int(found[1]), int(found[2]), int(found[3], 16), int(found[4], 16))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,7 +184,7 @@ def call_off(
 
 def _revoking(row: Row) -> JobRequest:
     number, queue, args, attempt, crashes, tenant, created_at = row
-    message = str(MessageId(number, attempt - crashes, created_at))
+    message = str(MessageId.of(number, attempt - crashes, created_at, args))
     said = {"target": decode(Json(args)).get("target"), "message": message}
     return JobRequest(
         task=REVOKE,

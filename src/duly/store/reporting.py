@@ -3,7 +3,9 @@
 A report settles a job like the outcome that a worker writes, under the fencing token that the job
 has now. It may come before the worker has noted that the message was sent: the note is refused
 then. Reports may be repeated and may come late; those change nothing, and are answered. Only the
-success of an earlier try counts, also while the job waits for its next try: the work is done.
+success of an earlier try counts, also while the job waits for its next try: the work is done. So
+does that of a message whose confirm was lost, or whose worker died before it noted that it was
+sent, while the job waits to send it again.
 """
 
 from collections.abc import Sequence
@@ -84,6 +86,8 @@ def _refusal(job: StoredJob, outcome: Succeeded | Raised, sent: MessageId | None
     """
     if sent is not None and (sent.job, sent.created_at) != (job.id, to_us(job.created_at)):
         return f"message {sent} is not of job {job.id}: another database sent it"
+    if sent is not None and sent.digest != MessageId.of(0, 0, 0, job.args).digest:
+        return f"message {sent} is not of job {job.id}: it has other arguments since then"
     if job.state in ENDED:
         return f"job {job.id} has ended: it is {job.state}"
     tries = job.attempt - job.crashes
@@ -91,7 +95,8 @@ def _refusal(job: StoredJob, outcome: Succeeded | Raised, sent: MessageId | None
         isinstance(outcome, Succeeded)
         and job.task == SEND
         and sent is not None
-        and sent.attempt <= tries  # else nothing was sent, or it has other arguments since then
+        and job.fence  # else no worker has sent anything
+        and sent.attempt <= tries + 1  # the next one, if its confirm or its worker was lost
     ):
         return f"job {job.id} is {job.state}: {job.reason or 'it has not been sent'}"
     if job.state is State.RUNNING and job.waits != "outcome" and job.task != SEND:

@@ -176,7 +176,7 @@ class OutcomeReport(Body, frozen=True):
         Meta(
             description="The id of the message: the failure of an earlier try, and the outcome of "
             "a message of another database, are ignored.",
-            examples=["duly-4711-1-64e7b1a0c5d40"],
+            examples=["duly-4711-1-64e7b1a0c5d40-1f2e3d4c"],
         ),
     ] = None
 
