@@ -21,6 +21,7 @@ NAVIGATION: Final = {
         "docs/celery",
         "docs/from-apscheduler",
         "docs/from-rq",
+        "docs/from-django-tasks-scheduler",
         "examples/README",
         "examples/14_at_six",
     ],

@@ -1,4 +1,4 @@
-"""Features and defects of django-tasks-scheduler that no other test covers: docs/django.md."""
+"""Features and defects of django-tasks-scheduler that no other test covers."""
 
 import json
 from typing import Any

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 class StaffApp(AppNouns):
     def __init__(self, user: Any) -> None:
-        self.name = str(user.get_username())
+        self.name: str = str(user.get_username())
         self.registry: Registry = duly.registry
         self._lazy = ActingStore(duly.project_store, Actor(self.name, "http"))
 

@@ -47,7 +47,8 @@ class DjangoDuly(Duly):
         completion = self.registry.completion
         self.registry: Registry = JobRegistry()
         self.registry.completion = completion
-        self._lazy = self.project_store = ProjectStore()
+        self.project_store: ProjectStore = ProjectStore()
+        self._lazy = self.project_store
         self._enqueuer = TransactionalEnqueuer(self.registry, self._lazy)
 
     @property
@@ -218,4 +219,4 @@ def told_to_migrate() -> Iterator[None]:
         raise SchemaMismatch(f"{problem}: run manage.py migrate") from None
 
 
-duly = DjangoDuly()
+duly: DjangoDuly = DjangoDuly()

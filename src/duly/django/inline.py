@@ -51,7 +51,7 @@ class InlineSession(WorkSession):
     """Jobs that run where they were enqueued. Other workers may use the same database."""
 
     name = "inline"
-    lease = timedelta(hours=1)  # there is no heartbeat while a job runs
+    lease: timedelta = timedelta(hours=1)  # there is no heartbeat while a job runs
 
     @staticmethod
     def executor(plain: ThreadExecutor, *, raising: bool) -> LocalExecutor:
