@@ -17,6 +17,7 @@ import psycopg
 
 from duly.clock import Timeout
 from duly.store.postgres.connections import Connection, pause
+from duly.store.statements import for_libpq
 
 EVERYTHING = "*"  # the topic that stands for all: something may have been missed
 
@@ -24,8 +25,9 @@ Connect: TypeAlias = Callable[[], Awaitable[Connection]]
 
 NOTIFY = b"select pg_notify('duly', topic) from unnest(%s::text[]) as topic"
 # A notification that a crash loses is not missed, so the listeners need not wait for the disk.
-_NOTIFY_AT_ONCE = NOTIFY.replace(
-    b"select", b"select set_config('synchronous_commit', 'off', true),", 1
+_NOTIFY_AT_ONCE = for_libpq(
+    "select set_config('synchronous_commit', 'off', true), pg_notify('duly', topic)"
+    "  from unnest(:topics::text[]) as topic"
 )
 _PROOF = "proof:"  # the topics that listeners send to themselves
 _AFTER_FAILURE = (
@@ -78,7 +80,7 @@ class Notifier:
         """Send the notifications now; errors are raised."""
         async with self._one_at_a_time, Timeout(self._deadline):
             connection = await self._connected()
-            await connection.execute(_NOTIFY_AT_ONCE, [topics])
+            await connection.rows(_NOTIFY_AT_ONCE, {"topics": topics})
 
     async def close(self) -> None:
         self._recent.clear()

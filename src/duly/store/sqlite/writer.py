@@ -2,7 +2,7 @@
 
 The writer makes one commit of all requests that arrived during the previous one: with many callers
 a commit costs each of them a fraction of an fsync, and a single caller does not wait.
-Each operation has a savepoint, so that one which fails is undone alone.
+Each of several operations has a savepoint, so that one which fails is undone alone.
 """
 
 import os
@@ -153,20 +153,13 @@ class Writer:
 
     def _truncate_a_large_log(self, connection: sqlite3.Connection) -> None:
         """Truncate a large log: after a large commit, or if readers block checkpoints."""
-        if self._log_bytes() < TRUNCATE_BYTES or monotonic() < self._truncate_after:
+        if self._file.log_bytes < TRUNCATE_BYTES or monotonic() < self._truncate_after:
             return
         self._truncate_after = monotonic() + TRUNCATE_REST_SECONDS
         with suppress(sqlite3.Error):  # what was asked is committed all the same
             connection.execute(f"pragma busy_timeout = {_milliseconds(TRUNCATE_PATIENCE)}")
             connection.execute("pragma wal_checkpoint(truncate)").fetchall()
             connection.execute(f"pragma busy_timeout = {_milliseconds(BUSY)}")
-
-    def _log_bytes(self) -> int:
-        # Never opened: closing it would drop every lock that SQLite has on it in this process.
-        try:
-            return Path(f"{self._path}-wal").stat().st_size
-        except FileNotFoundError:
-            return 0
 
 
 class Reader:
@@ -213,15 +206,16 @@ class OpenedFile:
     def __init__(self, path: Path | str) -> None:
         self._paths = () if str(path) == MEMORY else (str(path), f"{path}-wal")
         self._known: list[tuple[int, int] | None] = []
+        self.log_bytes: int = 0  # when it was last checked
 
     def opened(self) -> None:
         """Remember the file that was just opened."""
-        self._known = [_identity(path) for path in self._paths]
+        self._known = [self._identity(path) for path in self._paths]
 
     def check(self) -> None:
         """Raise an error if the names do not lead to the opened files any more."""
         for number, (path, known) in enumerate(zip(self._paths, self._known, strict=True)):
-            found = _identity(path)
+            found = self._identity(path)
             if known is None:
                 self._known[number] = found  # the first connection to need it makes the log
             elif found != known:
@@ -231,14 +225,15 @@ class OpenedFile:
                     "more: put the file back, or restart every process that uses it"
                 )
 
-
-def _identity(path: str) -> tuple[int, int] | None:
-    """Return device and inode of a file, without opening it: that would drop SQLite's locks."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - a path that is asked for with every commit
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+    def _identity(self, path: str) -> tuple[int, int] | None:
+        """Return device and inode of a file, without opening it: that would drop SQLite's locks."""
+        try:
+            found = os.stat(path)  # noqa: PTH116 - a path that is asked for with every commit
+        except FileNotFoundError:
+            self.log_bytes = 0
+            return None
+        self.log_bytes = found.st_size  # of the last path, which is the log's
+        return found.st_dev, found.st_ino
 
 
 def _begun(connection: sqlite3.Connection) -> bool:
@@ -253,6 +248,9 @@ def _begun(connection: sqlite3.Connection) -> bool:
 
 def write(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> None:
     """Run the requests in the current transaction, and commit."""
+    if len(requests) == 1:
+        _write_alone(connection, requests[0])
+        return
     for request in requests:
         connection.execute("savepoint operation")
         request.carry_out(connection)
@@ -266,6 +264,15 @@ def write(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> None
     _commit(connection, requests)
 
 
+def _write_alone(connection: sqlite3.Connection, request: ThreadRequest) -> None:
+    """Run a request that has the transaction to itself, and so needs no savepoint."""
+    request.carry_out(connection)
+    if request.error is None:
+        _commit(connection, [request])
+    else:
+        roll_back(connection)
+
+
 def roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("rollback")
@@ -273,15 +280,13 @@ def roll_back(connection: sqlite3.Connection) -> None:
 
 def _each_alone(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> None:
     """Run each request in its own transaction: one cannot be done and must not fail the others."""
-    if len(requests) == 1:
-        return
     for request in requests:
         try:
             connection.execute(BEGIN)
         except sqlite3.Error as error:
             request.error = told(error)
         else:
-            write(connection, [request])
+            _write_alone(connection, request)
 
 
 def _commit(connection: sqlite3.Connection, requests: list[ThreadRequest]) -> None:
