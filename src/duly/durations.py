@@ -11,16 +11,20 @@ from datetime import timedelta
 from duly.errors import RuleError
 
 MICROSECOND = timedelta(microseconds=1)
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
 SHORTEST = timedelta(milliseconds=1)  # the shortest interval of a rule
 LONGEST = timedelta(days=100 * 366)
 
 _UNITS = {
-    "us": timedelta(microseconds=1),
+    "us": MICROSECOND,
     "ms": timedelta(milliseconds=1),
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
+    "s": SECOND,
+    "m": MINUTE,
+    "h": HOUR,
+    "d": DAY,
     "w": timedelta(weeks=1),
 }
 _LONG_NAMES = {

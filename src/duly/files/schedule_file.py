@@ -9,9 +9,10 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timezone
 from typing import Final, NoReturn
 
+from duly.durations import MINUTE
 from duly.errors import InvalidValue
 from duly.policy.redaction import hidden, redacted, shortened
 
@@ -20,7 +21,6 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f
     "\r": "\\r"
 }
 _QUOTED = re.compile(r'["\\]')
-_MINUTE = timedelta(minutes=1)
 
 
 def table(*keys: str) -> str:
@@ -83,7 +83,7 @@ def shown_whole(found: object) -> str:
 def _moment(moment: datetime) -> str:
     offset = moment.utcoffset()
     # Historic offsets have seconds, which TOML does not allow.
-    in_minutes = offset is None or not offset % _MINUTE
+    in_minutes = offset is None or not offset % MINUTE
     return (moment if in_minutes else moment.astimezone(UTC)).isoformat()
 
 

@@ -16,8 +16,6 @@ from duly.model.fire import DueMoment
 from duly.model.job import StoredJob, is_built_in
 from duly.model.terms import Terms
 
-_MICROSECOND = timedelta(microseconds=1)
-
 
 class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """The columns of a job in the order of the SQL statements; instants are microseconds."""

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Final
 
-from duly.durations import parse_duration, show_duration
+from duly.durations import MICROSECOND, parse_duration, show_duration
 from duly.errors import InvalidValue, RuleError
 from duly.model.payload import Json, check_text, decode, encode
 from duly.model.template import names_in, render
@@ -24,7 +24,6 @@ LONGEST_PERIOD: Final = timedelta(days=366)
 
 _RATE = re.compile(r" *(\d{1,9}) */ *(\d*.*)", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def limits_as_json(limits: tuple[NamedLimit, ...]) -> Json:
                 "template": limit.template,
                 "concurrency": limit.concurrency,
                 "count": limit.rate.count if limit.rate else None,
-                "period": limit.rate.period // _MICROSECOND if limit.rate else None,
+                "period": limit.rate.period // MICROSECOND if limit.rate else None,
             }
             for limit in limits
         ],
@@ -148,7 +147,7 @@ def limits_from_json(text: str) -> tuple[NamedLimit, ...]:
             name=stored["name"],
             template=stored["template"],
             concurrency=stored["concurrency"],
-            rate=Rate(stored["count"], stored["period"] * _MICROSECOND)
+            rate=Rate(stored["count"], stored["period"] * MICROSECOND)
             if stored["count"] is not None
             else None,
         )

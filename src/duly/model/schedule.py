@@ -106,6 +106,12 @@ class Plan(Label):
         return timing if isinstance(timing, On) else None
 
     @property
+    def fixed_rule(self) -> Rule | None:
+        """The rule without excluded moments; None for a fixed delay and for an unreadable plan."""
+        kept = self.kept if self.is_readable else None
+        return kept if isinstance(kept, Rule) else None
+
+    @property
     def is_readable(self) -> bool:
         """Return whether this process can compute when the schedule is due.
 

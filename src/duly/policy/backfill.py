@@ -9,8 +9,9 @@ first, and wait for unfinished jobs of the schedule, unless the schedule allows 
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from duly.durations import MICROSECOND
 from duly.errors import InvalidValue, RuleError, WrongState
 from duly.model.fire import MOST_BACKFILLED, Cause, Outcome, StoredFire
 from duly.model.policies import Overlap, check_moment
@@ -20,7 +21,6 @@ from duly.policy import sentences
 from duly.policy.decision import Facts, LedgerEntry, LiveJob, NewJob
 from duly.rules import On, Rule, Spaced
 
-MICROSECOND = timedelta(microseconds=1)
 MEANWHILE: Mapping[Overlap, str] = {
     "skip": "is skipped",
     "queue_one": "waits",

@@ -10,15 +10,14 @@ found by bisection.
 """
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import assert_never
 
+from duly.durations import MICROSECOND
 from duly.errors import RuleError
 from duly.instants import from_us, to_us
 from duly.model.policies import Missed
 from duly.rules import Rule
-
-MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)

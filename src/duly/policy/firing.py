@@ -29,13 +29,14 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from duly.durations import MICROSECOND
 from duly.instants import to_us
 from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Owner
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy import sentences
 from duly.policy.decision import Facts, Firing, LedgerEntry, NewJob
-from duly.policy.due_moments import MICROSECOND, MomentRange, Picked, left_out, pick, stretch
+from duly.policy.due_moments import MomentRange, Picked, left_out, pick, stretch
 from duly.policy.overlap import HURRIED, Lineup
 from duly.rules import On, Rule, Spaced, clock_change_notes, delay_of
 from duly.rules.once import Moments

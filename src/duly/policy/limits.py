@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, NamedTuple
 
+from duly.durations import MICROSECOND
 from duly.model.limit import Rate
 
 TOGETHER: Final = timedelta(milliseconds=20)
@@ -20,7 +21,6 @@ NO_LIMIT: Final = 1_000_000_000
 # A limit with free capacity and waiting jobs is checked again after this time: the jobs that were
 # unblocked for it may never start, because their queue is paused or no worker knows their task.
 PATIENCE: Final = timedelta(seconds=2)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class RatePace(NamedTuple):
 
 
 def pace(rate: Rate) -> RatePace:
-    period = rate.period // _MICROSECOND
-    together = min(rate.count, max(1, rate.count * (TOGETHER // _MICROSECOND) // period))
+    period = rate.period // MICROSECOND
+    together = min(rate.count, max(1, rate.count * (TOGETHER // MICROSECOND) // period))
     interval = -(-period // (rate.count - together + 1))
     # Rounding to microseconds loses a little: the burst makes up for it.
     return RatePace(interval, rate.count + 1 - -(-period // interval))
@@ -94,7 +94,7 @@ def looks_again(usage: LimitUsage, now: int) -> int | None:
     places = free_places(usage, now)
     if places == 0:
         return opens_at(usage)
-    later = now + PATIENCE // _MICROSECOND
+    later = now + PATIENCE // MICROSECOND
     following = opens_at(enter(usage, places, now))
     return later if following is None else min(later, following)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias, get_args
 
-from duly.durations import is_bare_number, parse_duration, show_duration
+from duly.durations import MICROSECOND, is_bare_number, parse_duration, show_duration
 from duly.errors import InvalidValue, RuleError
 from duly.model.payload import Json, decode, encode
 
@@ -26,7 +26,6 @@ MOST_WAITS: Final = 100
 # some of them immediately.
 JITTER: Final = 0.2
 
-_MICROSECOND = timedelta(microseconds=1)
 _MOST_DOUBLINGS = 64  # of a microsecond: longer than any cap
 
 
@@ -126,7 +125,7 @@ def delay(retry: Retry, attempt: int, dice: float) -> timedelta:
 
 
 def _planned(retry: Retry, attempt: int) -> timedelta:
-    first = retry.first // _MICROSECOND
+    first = retry.first // MICROSECOND
     match retry.backoff:
         case "exponential":
             planned = first << min(attempt - 1, _MOST_DOUBLINGS)
@@ -136,7 +135,7 @@ def _planned(retry: Retry, attempt: int) -> timedelta:
             planned = first
         case table:
             return table[min(attempt, len(table)) - 1]
-    return min(planned, retry.cap // _MICROSECOND) * _MICROSECOND
+    return min(planned, retry.cap // MICROSECOND) * MICROSECOND
 
 
 def _attempts(asked: object) -> int:

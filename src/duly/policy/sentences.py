@@ -8,19 +8,17 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 
-from duly.durations import say_duration
+from duly.durations import SECOND, say_duration
 from duly.errors import DulyError
 from duly.model.policies import Missed
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.decision import LiveJob
 from duly.rules import local_time
 
-A_SECOND = timedelta(seconds=1)
-
 
 def queued(moment: datetime, now: datetime, blocked: str) -> str:
     late = now - moment
-    on_time = "on time" if late < A_SECOND else f"{_about(late)} late"
+    on_time = "on time" if late < SECOND else f"{_about(late)} late"
     return f"queued {on_time}; {blocked}" if blocked else f"queued {on_time}"
 
 

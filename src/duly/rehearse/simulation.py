@@ -9,6 +9,7 @@ from hashlib import blake2s
 from typing import Final
 
 from duly.connection import migrate_tables
+from duly.durations import DAY
 from duly.errors import InvalidValue, RuleError
 from duly.instants import from_us, to_us
 from duly.model.claimed import Claimed
@@ -229,7 +230,6 @@ async def live_through(
         await store.close()
 
 
-A_DAY: Final = timedelta(days=1)
 ENOUGH: Final = 20  # moments to see how a schedule goes
 CROWDED: Final = 100  # more than these in a day are too many to look at
 MOST_ASKED: Final = 10_000
@@ -294,9 +294,9 @@ def _far_enough(plan: Plan, start: datetime, runtime: timedelta) -> datetime:
     kept = plan.kept
     if isinstance(kept, Spaced):
         between = kept.delay + runtime
-        return start + min(max(A_DAY, 2 * between), ENOUGH * between)
-    moments = list(kept.between(start, start + A_DAY, CROWDED + 1))
+        return start + min(max(DAY, 2 * between), ENOUGH * between)
+    moments = list(kept.between(start, start + DAY, CROWDED + 1))
     if len(moments) > CROWDED:
         return moments[ENOUGH]
     following = kept.after(start)
-    return start + A_DAY if moments or following is None else following + A_DAY
+    return start + DAY if moments or following is None else following + DAY

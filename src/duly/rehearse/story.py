@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from duly.durations import SECOND
 from duly.model.fire import StoredFire
 from duly.model.schedule import Pause, Plan
 
 # The outcome of a due moment; ``waits``: not started before the end of the simulation.
 Word = Literal["runs", "stopped", "failed", "waits", "expired", "merged", "skipped"]
 RAN: Final = ("runs", "stopped", "failed")
-A_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class StoryMoment:
     @property
     def is_late(self) -> bool:
         """Return whether the run started late. A delay by jitter does not count."""
-        return bool(self.attempts) and self.attempts[0].start - self.ready_at >= A_SECOND
+        return bool(self.attempts) and self.attempts[0].start - self.ready_at >= SECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal, TypeVar
 
-from duly.durations import LONGEST
+from duly.durations import LONGEST, SECOND
 from duly.errors import InvalidValue
 from duly.model.alert import KINDS
 from duly.model.payload import check_text
@@ -23,7 +23,6 @@ T = TypeVar("T")
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _HOST = re.compile(r"[a-z]+://([^/?#]*)", re.IGNORECASE)
-_SECOND: Final = timedelta(seconds=1)
 _WAYS: Final = ("webhook", "email", "apprise")
 
 
@@ -111,14 +110,14 @@ _COMMON: Final[Mapping[str, Kind[Any]]] = {
     "name": Text(),
     "url": WebAddress(),
     "on": Words("failed", words=tuple(KINDS)),
-    "late_after": Length(_SECOND, LONGEST),
+    "late_after": Length(SECOND, LONGEST),
     "queue_depth": Number(1, 1_000_000_000),
-    "queue_age": Length(_SECOND, LONGEST),
+    "queue_age": Length(SECOND, LONGEST),
     "group": _ANY_LENGTH,
     "every": _ANY_LENGTH,
-    "repeat": Length(_SECOND, LONGEST),
+    "repeat": Length(SECOND, LONGEST),
     "ping": WebAddress(),
-    "ping_every": Length(_SECOND, LONGEST),
+    "ping_every": Length(SECOND, LONGEST),
     "pings": Texts(),
 }
 _DESTINATION: Final[Mapping[str, Kind[Any]]] = {

@@ -256,7 +256,7 @@ class EvidenceStore(Noun):
         values = {
             "since": to_us(since),
             "until": to_us(until),
-            "late": late // timedelta(microseconds=1),
+            "late": rows.microseconds(late),
             "limit": limit,
         }
         return [rows.fire(row) for row in (yield Ask("late_moments", values))]
@@ -383,7 +383,7 @@ MOST_OLDEST = 1_000
 
 
 def _between(since: datetime, until: datetime | None) -> dict[str, int]:
-    return {"since": to_us(since), "until": EVER if until is None else to_us(until)}
+    return {"since": to_us(since), "until": _end(until)}
 
 
 def _no_lengths() -> list[int]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from duly.durations import MICROSECOND
 from duly.errors import InvalidValue, NotFound
 from duly.instants import from_us, to_us
 from duly.model.columns import read_rows
@@ -61,7 +62,6 @@ LOOK = 20_000
 LOOK_INTO_ERRORS = 4_000  # which are long
 LOOK_AT_ONE_SCHEDULE = 5_000  # whose jobs lie far from one another
 _TRY: Final = re.compile(r"^attempt (\d+ of \d+)")
-_MICROSECOND = timedelta(microseconds=1)
 
 Values: TypeAlias = dict[str, Any]  # of statements
 
@@ -342,7 +342,7 @@ def _schedules(name: str) -> Operation[list[int]]:
 
 
 def _instant(moment: datetime | timedelta, now: int) -> int:
-    return now - moment // _MICROSECOND if isinstance(moment, timedelta) else to_us(moment)
+    return now - moment // MICROSECOND if isinstance(moment, timedelta) else to_us(moment)
 
 
 def _check(what: str, number: object) -> None:

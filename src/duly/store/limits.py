@@ -18,9 +18,9 @@ limits are locked, but only jobs that no other transaction holds.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Final, NamedTuple
 
+from duly.durations import MICROSECOND
 from duly.model.limit import LimitInfo, NamedLimit, Rate, limits_from_json
 from duly.policy.limits import (
     PATIENCE,
@@ -44,7 +44,7 @@ from duly.store.verbs import Noun, reading, verb
 MOST_FREED = 100
 
 
-_PATIENCE = PATIENCE // timedelta(microseconds=1)
+_PATIENCE = PATIENCE // MICROSECOND
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from duly.durations import DAY, MICROSECOND
 from duly.instants import from_us
 from duly.model.columns import read_rows
 from duly.model.outcome import Lost
@@ -112,8 +113,6 @@ class Retention:
     failed: timedelta = timedelta(days=30)
 
 
-MICROSECOND = timedelta(microseconds=1)
-A_DAY = timedelta(days=1)  # of a partition
 NOW = timedelta(0)
 DAYS_AHEAD = 30
 MOST_FAULTY = 100
@@ -587,7 +586,7 @@ def prunable(retention: Retention, now: int) -> list[tuple[str, int]]:
         "prune_reservations": timedelta(days=1),
     }
     by_the_day = {"trim_history": retention.history, "trim_fires": retention.fires}
-    lengths |= {name: length for name, length in by_the_day.items() if length < A_DAY}
+    lengths |= {name: length for name, length in by_the_day.items() if length < DAY}
     return [(name, now - length // MICROSECOND) for name, length in lengths.items()]
 
 

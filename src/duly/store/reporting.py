@@ -10,9 +10,9 @@ sent, while the job waits to send it again.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from duly.durations import show_duration
+from duly.durations import SECOND, show_duration
 from duly.errors import InvalidValue, WrongState
 from duly.instants import from_us, to_us
 from duly.model.job import StoredJob
@@ -26,8 +26,6 @@ from duly.store.ids import Ids
 from duly.store.job_endings import EndedJobs, end, settle
 from duly.store.rows import JobEnding
 from duly.store.values import Settled, Settlement
-
-_SECOND = timedelta(seconds=1)
 
 
 def report(
@@ -72,7 +70,7 @@ def overdue(numbers: Sequence[int], now: datetime, *, ids: Ids) -> Operation[Set
         if job is None or job.waits != "outcome" or job.deadline is None or job.deadline >= now:
             continue
         length = job.deadline - (job.claimed_at or job.deadline)
-        waited = show_duration(max(round(length / _SECOND), 1) * _SECOND)
+        waited = show_duration(max(round(length / SECOND), 1) * SECOND)
         silent = Raised("", f"{job.waits_for}: no outcome within {waited}")
         settlements.append(_settlement(job, silent, now))
     return (yield from settle(settlements, ids=ids)) if settlements else None

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from duly.durations import MICROSECOND
 from duly.instants import from_us, to_us
 from duly.model.claimed import Claimed
 from duly.model.columns import reader
@@ -30,7 +31,6 @@ from duly.policy.redaction import hidden_json
 from duly.store.database import Row, Value
 from duly.store.values import RunTimes
 
-_MICROSECOND = timedelta(microseconds=1)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -77,11 +77,11 @@ def instant(moment: datetime | None) -> int | None:
 
 
 def microseconds(length: timedelta | None) -> int | None:
-    return None if length is None else length // _MICROSECOND
+    return None if length is None else length // MICROSECOND
 
 
 def length(microseconds: int | None) -> timedelta | None:
-    return None if microseconds is None else microseconds * _MICROSECOND
+    return None if microseconds is None else microseconds * MICROSECOND
 
 
 def packed(rows: Iterable[Mapping[str, object]]) -> str:
@@ -367,7 +367,7 @@ def queue(row: Row) -> Queue:
 
 
 def rate(count: int | None, period: int | None) -> Rate | None:
-    return None if count is None or period is None else Rate(count, period * _MICROSECOND)
+    return None if count is None or period is None else Rate(count, period * MICROSECOND)
 
 
 # Names have only letters, digits, dots, _ and -: nothing of them is behind this.

@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 
+from duly.durations import MICROSECOND
 from duly.errors import InvalidValue, NotFound, ScheduleExists, WrongState
 from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.payload import check_text
 from duly.model.policies import MOST_AT_ONCE, check_moment
 from duly.model.schedule import Pause, Plan, StoredSchedule, runs_left
-from duly.policy.due_moments import MICROSECOND
 from duly.policy.firing import (
     LedgerEntry,
     first_moment,

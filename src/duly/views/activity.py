@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from duly.clock import boottime
+from duly.durations import MICROSECOND
 from duly.errors import InvalidValue
 from duly.instants import FIRST_US, LAST_US, from_us
 from duly.store.evidence import Happening
@@ -23,7 +24,6 @@ MOST = 1_000  # so many are told in one look
 MOST_REMEMBERED = 10_000
 AGAIN = timedelta(seconds=3)  # so far back each look goes: longer than a transaction takes
 FURTHEST = timedelta(minutes=5)  # how far back a reconnecting client is served
-MICROSECOND = timedelta(microseconds=1)
 
 _ID = re.compile(r"(\d{1,18})-(\d{1,19})", re.ASCII)
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from duly.durations import MICROSECOND
 from duly.errors import NotFound
 from duly.instants import EPOCH
 from duly.model.access import Matter
@@ -27,7 +28,6 @@ from duly.views.workers import present
 
 PATIENCE = timedelta(minutes=1)  # so long a job may wait for a worker that is just starting
 MOST_NEEDS = 20
-MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from duly.durations import HOUR
 from duly.model.job import StoredJob
 from duly.model.limit import LimitInfo, Queue
 from duly.model.worker import Order, WorkerInfo
@@ -142,7 +143,6 @@ async def known_queues(store: Store) -> "Sequence[Queue]":
     return [found[name] for name in sorted(found)]
 
 
-HOUR = timedelta(hours=1)
 MOST_QUEUES = 200
 MOST_LIMITS = 100
 MOST_WORKERS = 200

@@ -21,6 +21,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from duly.clock import boottime
+from duly.durations import HOUR, MINUTE
 from duly.errors import InvalidValue
 from duly.instants import floored
 from duly.model.schedule import StoredSchedule
@@ -191,7 +192,6 @@ def _step(span: timedelta) -> timedelta:
     raise InvalidValue(f"span={span}: charts show up to 24 hours, as in timedelta(hours=1)")
 
 
-MINUTE = timedelta(minutes=1)
 SHORTEST = timedelta(seconds=10)  # less than this is too short to estimate a rate per minute
 APART = timedelta(seconds=1)  # samples closer together than this are dropped
 
@@ -260,7 +260,6 @@ def _all(one: EndedStats) -> int:
 
 
 HOURS = 24
-HOUR = timedelta(hours=1)
 QUARTER = timedelta(minutes=15)
 STRIP_BUDGET = 0.04  # seconds per refresh for quarters that may have changed
 AHEAD_FOR = timedelta(minutes=1)  # so long it is known how many are coming

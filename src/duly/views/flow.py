@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from duly.durations import parse_duration
+from duly.durations import SECOND, parse_duration
 from duly.errors import NotFound, WrongState
 from duly.model.event import read_awaited
 from duly.model.flow import FlowInfo, FlowProgress, Rest, StepInfo, StepState, When
@@ -30,7 +30,6 @@ MARKS: Final = {
     "waiting": "○", "running": "◐", "succeeded": "●", "failed": "✕", "cancelled": "⊘",
     "skipped": "↷", "ready": "○", "scheduled": "◷", "blocked": "◫", AWAITING: "◫",
 }  # fmt: skip
-_SECOND: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +294,7 @@ def _took(step: StepInfo, now: datetime) -> timedelta | None:
         return None
     if step.ended_at is not None:
         return max(step.ended_at - step.started_at, timedelta())
-    return max(now - step.started_at, timedelta()) // _SECOND * _SECOND
+    return max(now - step.started_at, timedelta()) // SECOND * SECOND
 
 
 def _no_flow(job: StoredJob) -> WrongState:

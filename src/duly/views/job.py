@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from msgspec import Meta
 
-from duly.durations import parse_duration
+from duly.durations import SECOND, parse_duration
 from duly.model.flow import FlowProgress
 from duly.model.job import Attempt, StoredJob
 from duly.model.job_filter import HIGHEST_NUMBER, Filter
@@ -37,7 +37,6 @@ STATES: Final[dict[Action, tuple[State, ...]]] = {
 LOG_LINES: Final = 1_000  # of a log, at once
 MOST_COUNTED: Final = 10_000
 MOST_NAMES: Final = 200  # of each kind, that are offered to be completed
-_SECOND: Final = timedelta(seconds=1)
 _WAITS: Final = {"event": "waits for", "outcome": "handed to"}
 
 
@@ -512,7 +511,7 @@ def _took(job: StoredJob, now: datetime) -> timedelta | None:
     if job.ended_at is not None:
         return None if job.claimed_at is None else job.ended_at - job.claimed_at
     since = job.claimed_at if job.state is State.RUNNING else max(job.ready_at, job.created_at)
-    return None if since is None or since > now else (now - since) // _SECOND * _SECOND
+    return None if since is None or since > now else (now - since) // SECOND * SECOND
 
 
 def _summary(job: StoredJob, flow: FlowProgress | None) -> str:

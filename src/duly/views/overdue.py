@@ -11,17 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from duly.durations import HOUR
 from duly.errors import RuleError
 from duly.instants import BEGINNING, floored
 from duly.model.schedule import PROMPT, StoredSchedule
 from duly.policy.why import LocalClock, SuggestedCommand
 from duly.policy.why.answer import plural, start_node
-from duly.rules import Budget, Rule
+from duly.rules import Budget
 from duly.store.store import Store
 from duly.views.schedules import upcoming
 
 HOURS_AHEAD = 12
-HOUR = timedelta(hours=1)
 MOST_SCHEDULES = 2_000
 MOST_STEPS = 4_000
 
@@ -85,8 +85,8 @@ def _after(schedule: StoredSchedule, moment: datetime) -> datetime | None:
 
     None if it cannot be known, as for a fixed delay that starts when a run ends.
     """
-    kept = schedule.plan.kept if schedule.plan.is_readable else None
-    return kept.after(moment) if isinstance(kept, Rule) else None
+    rule = schedule.plan.fixed_rule
+    return None if rule is None else rule.after(moment)
 
 
 def _extend(
@@ -177,10 +177,10 @@ async def find_overdue(
 
 def runs_due(schedule: StoredSchedule, first: datetime, now: datetime) -> int:
     """Count the runs of a schedule from the first that is overdue to now."""
-    kept = schedule.plan.kept if schedule.plan.is_readable else None
-    if not isinstance(kept, Rule):
+    rule = schedule.plan.fixed_rule
+    if rule is None:
         return 1
     try:
-        return kept.count(first - timedelta.resolution, now)
+        return rule.count(first - timedelta.resolution, now)
     except RuleError:  # too costly to be counted
         return 1

@@ -17,7 +17,6 @@ from duly.model.job import StoredJob
 from duly.model.job_filter import Filter
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
-from duly.rules import Rule
 from duly.store.store import Store
 from duly.views.schedules import own_zone
 
@@ -154,11 +153,11 @@ async def _coming(
 
 
 def _moments(schedule: StoredSchedule, now: datetime, end: datetime) -> list[datetime]:
-    kept = schedule.plan.kept if schedule.plan.is_readable else None
-    if isinstance(kept, Rule):
+    rule = schedule.plan.fixed_rule
+    if rule is not None:
         found: list[datetime] = []
         with suppress(RuleError):  # it costs too much: the schedule's fault says so
-            found.extend(kept.between(now, end, schedule.coming(MOST_COMING)))
+            found.extend(rule.between(now, end, schedule.coming(MOST_COMING)))
         return found
     return [schedule.next_at] if schedule.next_at is not None and schedule.next_at < end else []
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from duly.durations import show_duration
+from duly.durations import MICROSECOND, show_duration
 from duly.errors import DulyError, NotFound
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.job import StoredJob
@@ -47,7 +47,6 @@ from duly.views.workers import is_gone, present
 ENOUGH_RUNS = 3  # needed to know the usual run time
 # A clock change this near to a moment is mentioned in its explanation.
 SAME_NIGHT = timedelta(hours=3)
-MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

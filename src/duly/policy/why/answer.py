@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta
 
+from duly.durations import DAY, MICROSECOND, MINUTE, SECOND
 from duly.errors import InvalidValue
 from duly.instants import BEGINNING, HORIZON, from_us, to_us
 from duly.model.flow import FlowInfo
@@ -250,7 +251,6 @@ class JobEvidence:
         return f"worker {self.job.worker}" if self.runner is None else self.runner.name
 
 
-A_DAY = timedelta(days=1)
 _TIME = re.compile(
     r"(?:(?P<word>today|yesterday|(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*)\b,? *)?"
     r"(?:(?P<date>\d{4}-\d\d-\d\d)(?:[ T]+|$))?"
@@ -282,7 +282,7 @@ def read_time(asked: datetime | str, *, zone: str, now: datetime) -> AskedTime:
     if isinstance(asked, datetime):
         check_moment("at", asked)
         start = asked.astimezone(UTC)
-        return AskedTime(start=start, until=start + timedelta(microseconds=1), text=str(asked))
+        return AskedTime(start=start, until=start + MICROSECOND, text=str(asked))
     text = asked.strip()
     found = _TIME.fullmatch(text)
     if not text or found is None or not (found["time"] or found["date"] or found["word"]):
@@ -313,10 +313,10 @@ def _days(word: str | None, today: date) -> Iterator[date]:
     """Yield the days that a word may mean, the latest first."""
     word = (word or "").lower()[:3]
     if word in ("tod", "yes"):
-        yield today - A_DAY * (word == "yes")
+        yield today - DAY * (word == "yes")
         return
     for back in range(9):
-        day = today - back * A_DAY
+        day = today - back * DAY
         if not word or _WEEKDAYS[day.weekday()] == word:
             yield day
 
@@ -345,10 +345,10 @@ def _jumps_over(gap: tuple[int, int] | None, wall: int) -> bool:
 
 def _precision(text: str | None) -> timedelta:
     if text is None:
-        return A_DAY
+        return DAY
     if "." in text:
-        return timedelta(microseconds=1)
-    return timedelta(minutes=1) if text.count(":") == 1 else timedelta(seconds=1)
+        return MICROSECOND
+    return MINUTE if text.count(":") == 1 else SECOND
 
 
 def _zone(name: str | None, default: str) -> str:

@@ -2,14 +2,14 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from shlex import quote
 
+from duly.durations import DAY, MICROSECOND
 from duly.errors import DulyError
 from duly.model.schedule import PROMPT, ScheduleChange, StoredSchedule
 from duly.policy import sentences
 from duly.policy.why.answer import (
-    A_DAY,
     AskedTime,
     Explanation,
     LocalClock,
@@ -225,7 +225,7 @@ def _moved_by(found: AbsenceEvidence, asked: AskedTime) -> ScheduleChange | None
             return None
         if isinstance(old, Spaced):
             return None
-        due = old.after(asked.start - timedelta(microseconds=1))
+        due = old.after(asked.start - MICROSECOND)
         return change if due is not None and due < asked.until else None
     return None
 
@@ -256,7 +256,7 @@ def _coming(found: AbsenceEvidence) -> tuple[str, ...]:
 
 
 def _when(asked: AskedTime, clock: LocalClock) -> str:
-    if asked.until - asked.start >= A_DAY:
+    if asked.until - asked.start >= DAY:
         return f"on {local_time(asked.start, clock.zone):%a %Y-%m-%d} ({clock.zone})"
     return clock.whole(asked.start)
 

@@ -31,13 +31,7 @@ returning place;
 select task, queue, state, {length_places}, count(*), sum({greatest}(wait, 0))::bigint,
        sum({greatest}(run, 0))::bigint, sum({greatest}(lateness, 0))::bigint
   from (select task, queue, state, waited as wait, ran as run, late as lateness, {length_digits}
-          from ({ended_lengths}
-                  from duly.history
-                 where ended_at >= :since and ended_at < :until
-                 union all
-                {ended_lengths}
-                  from duly.failed
-                 where ended_at >= :since and ended_at < :until) as ended) as shown
+          from {ended_lengths}) as shown
  group by 1, 2, 3, 4, 5, 6;
 
 -- name: count_retried

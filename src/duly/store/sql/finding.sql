@@ -83,7 +83,7 @@ from duly.failed as job {indexed by failed_ended}
    and (:schedules::bigint[] is null or job.schedule_id {in :schedules::bigint[]})
 
 -- name: find_live
-select {job}, waits, waits_for, null::bigint, null::text, null::text
+select {live_job}
   {among_live}
    and id < :after and id >= :edge
  order by id desc
@@ -93,7 +93,7 @@ select {job}, waits, waits_for, null::bigint, null::text, null::text
 select count(*) from (select 1 {among_live} limit :limit) as found;
 
 -- name: find_running
-select {job}, waits, waits_for, null::bigint, null::text, null::text
+select {live_job}
   {among_running}
    and id < :after
  order by id desc
@@ -103,7 +103,7 @@ select {job}, waits, waits_for, null::bigint, null::text, null::text
 select count(*) from (select 1 {among_running} limit :limit) as found;
 
 -- name: find_live_of_schedule
-select {job}, waits, waits_for, null::bigint, null::text, null::text
+select {live_job}
   {among_live_of_schedule}
    and id < :after
  order by id desc
@@ -113,7 +113,7 @@ select {job}, waits, waits_for, null::bigint, null::text, null::text
 select count(*) from (select 1 {among_live_of_schedule} limit :limit) as found;
 
 -- name: find_history
-select {job}, null::text, null::text, ended_at, {result}, error
+select {ended_job}
   {among_history}
    and (job.ended_at, id) < (:behind, :behind_id)
  order by job.ended_at desc, id desc
@@ -123,7 +123,7 @@ select {job}, null::text, null::text, ended_at, {result}, error
 select count(*) from (select 1 {among_history} limit :limit) as found;
 
 -- name: find_history_of_schedule for sqlite
-select {job}, null, null, ended_at, {result}, error
+select {ended_job}
   {among_history_of_schedule}
    and (job.ended_at, id) < (:behind, :behind_id)
  order by job.ended_at desc, id desc
@@ -133,7 +133,7 @@ select {job}, null, null, ended_at, {result}, error
 -- One schedule at a time: its index returns the jobs in order.
 select found.*
   from {each :schedules::bigint[] as asked (schedule)},
-       lateral (select {job}, null::text, null::text, ended_at, {result}, error
+       lateral (select {ended_job}
                   {among_history}
                    and job.schedule_id = asked.schedule
                    and (job.ended_at, id) < (:behind, :behind_id)
@@ -146,7 +146,7 @@ select found.*
 select count(*) from (select 1 {among_history_of_schedule} limit :limit) as found;
 
 -- name: find_among_failed
-select {job}, null::text, null::text, ended_at, {result}, error
+select {ended_job}
   {among_failed}
    and (job.ended_at, id) < (:behind, :behind_id)
  order by job.ended_at desc, id desc

@@ -21,6 +21,12 @@ case when schedule_id is not null and request = id and {shelf} = 0 then 5 else {
 -- A result whose retention has passed is not shown.
 case when coalesce(result_until > {now}, true) then result end
 
+-- part: live_job
+{job}, waits, waits_for, null::bigint, null::text, null::text
+
+-- part: ended_job
+{job}, null::text, null::text, ended_at, {result}, error
+
 -- part: new_columns
 id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key, state,
        created_at, due_at, ready_at, deadline, late, retry, attempt, crashes, worker, fence, claimed_at,
@@ -327,31 +333,31 @@ select asked.number,
   from {each :ids::bigint[] as asked (number)};
 
 -- name: live_job
-select {job}, waits, waits_for, null::bigint, null::text, null::text
+select {live_job}
   from duly.job
  where id = :id;
 
 -- name: ended_job
-select {job}, null::text, null::text, ended_at, {result}, error from duly.history where id = :id
+select {ended_job} from duly.history where id = :id
  union all
-select {job}, null::text, null::text, ended_at, {result}, error from duly.failed where id = :id;
+select {ended_job} from duly.failed where id = :id;
 
 -- name: list_jobs
-select {job}, waits, waits_for, null::bigint, null::text, null::text
+select {live_job}
   from duly.job
  where id > :after
  order by id
  limit :limit;
 
 -- name: list_history
-select {job}, null::text, null::text, ended_at, {result}, error
+select {ended_job}
   from duly.history
  where ended_at >= :since and state = :state
  order by ended_at desc, id desc
  limit :limit;
 
 -- name: list_failed
-select {job}, null::text, null::text, ended_at, {result}, error
+select {ended_job}
   from duly.failed
  where ended_at >= :since
  order by ended_at desc, id desc

@@ -73,9 +73,18 @@ select sum(happenings)::bigint
         select count(*) from duly.failed
          where ended_at >= :since and ended_at < :until and ended_at <= {now}) as kind;
 
--- part: ended_lengths
+-- part: lengths
 select ended_at, task, queue, state, claimed_at - ready_at as waited, ended_at - claimed_at as ran,
        case when schedule_id is not null then claimed_at - due_at end as late
+
+-- part: ended_lengths
+({lengths}
+                  from duly.history
+                 where ended_at >= :since and ended_at < :until
+                 union all
+                {lengths}
+                  from duly.failed
+                 where ended_at >= :since and ended_at < :until) as ended
 
 -- part: length_digits
 case when waited < 1000 then '0' else cast(waited as text) end {bytewise} as waited,
@@ -93,13 +102,7 @@ case when waited < 1000 then '0' else cast(waited as text) end {bytewise} as wai
 -- Ended jobs by period: outcome, and the places of wait, duration and lateness.
 select step, queue, state, {length_places}, count(*)
   from (select ended_at / :step as step, queue, state, {length_digits}
-          from ({ended_lengths}
-                  from duly.history
-                 where ended_at >= :since and ended_at < :until
-                 union all
-                {ended_lengths}
-                  from duly.failed
-                 where ended_at >= :since and ended_at < :until) as ended) as shown
+          from {ended_lengths}) as shown
  group by 1, 2, 3, 4, 5, 6;
 
 -- name: count_ready_by_queue
