@@ -5,13 +5,15 @@ request; counters and histograms are kept in the store by the meter.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from duly import clock
 from duly.clock import boottime
 from duly.model.alert import KINDS
+from duly.model.worker import WorkerInfo
 from duly.store.counting import Durations
 from duly.store.evidence import LENGTHS, Depth
 from duly.store.maintenance import OVERDUE, StoreProgress
@@ -66,65 +68,86 @@ async def _gauges(store: Store) -> list[MetricFamily]:
     dead_rows = await store.diagnostics.dead_rows()
     alerts = await store.alerts.open()
     unsent = await store.alerts.messages(pending=True)
-    gauges: list[tuple[str, str, Samples]] = [
-        (
-            "oldest_unfired_seconds",
-            f"How long the oldest due moment waits for a scheduler; {OVERDUE.seconds} is trouble.",
-            [({}, progress.unfired_for.total_seconds())],
-        ),
-        (
-            "oldest_undispatched_seconds",
-            "How long the oldest due job waits to be made ready.",
-            [({}, _undispatched(progress))],
-        ),
-        ("faulty_schedules", "Schedules that cannot be fired.", [({}, len(progress.faulty))]),
-        ("jobs", "Jobs that have not ended, up to 10,001 of a kind.", _jobs(depths)),
-        (
-            "oldest_ready_seconds",
-            "How long the job that is claimed next has been ready.",
-            [
-                ({"queue": one.queue}, (progress.now - one.oldest_ready_at).total_seconds())
-                for one in depths
-                if one.oldest_ready_at is not None
-            ],
-        ),
-        ("workers", "Workers that live.", [({}, len(workers))]),
-        (
-            "worker_slots",
-            "How many jobs a worker runs at once.",
-            [({"worker": one.name, "id": str(one.id)}, one.profile.slots) for one in workers],
-        ),
-        (
-            "worker_running",
-            "How many it runs, as it last said.",
-            [({"worker": one.name, "id": str(one.id)}, one.running) for one in workers],
-        ),
-        (
+    return [
+        MetricFamily("info", "duly", "The version that answers.", [({"version": __version__}, 1)]),
+        *_of_progress(progress),
+        *_of_queues(depths, progress.now),
+        *_of_workers(workers),
+        _gauge(
             "clock_skew_seconds",
             "How far the database's clock is ahead of the clock of the process that answers.",
-            [({}, skew)],
+            skew,
         ),
-        (
+        _gauge(
             "dead_tuples",
             "Rows of a table that wait for vacuum; on PostgreSQL only.",
             [({"table": table}, count) for table, count in dead_rows.items()],
         ),
-        (
+        _gauge(
             "alerts",
             "Problems that are open.",
-            [({}, sum(one.problem.kind in KINDS and not one.resolved_at for one in alerts))],
+            sum(one.problem.kind in KINDS and not one.resolved_at for one in alerts),
         ),
-        (
-            "unsent_alert_messages",
-            "Alerts and pings in the outbox, up to 100.",
-            [({}, len(unsent))],
-        ),
+        _gauge("unsent_alert_messages", "Alerts and pings in the outbox, up to 100.", len(unsent)),
     ]
-    info: Samples = [({"version": __version__}, 1)]
-    return [
-        MetricFamily("info", "duly", "The version that answers.", info),
-        *(MetricFamily("gauge", f"duly_{name}", about, found) for name, about, found in gauges),
-    ]
+
+
+def _gauge(name: str, about: str, found: Samples | float) -> MetricFamily:
+    samples = found if isinstance(found, list) else [({}, found)]
+    return MetricFamily("gauge", f"duly_{name}", about, samples)
+
+
+def _of_progress(progress: StoreProgress) -> Iterator[MetricFamily]:
+    yield _gauge(
+        "oldest_unfired_seconds",
+        f"How long the oldest due moment waits for a scheduler; {OVERDUE.seconds} is trouble.",
+        progress.unfired_for.total_seconds(),
+    )
+    yield _gauge(
+        "oldest_undispatched_seconds",
+        "How long the oldest due job waits to be made ready.",
+        _undispatched(progress),
+    )
+    yield _gauge("faulty_schedules", "Schedules that cannot be fired.", len(progress.faulty))
+
+
+def _of_queues(depths: Sequence[Depth], now: datetime) -> Iterator[MetricFamily]:
+    states = ("ready", "scheduled", "blocked", "running")
+    yield _gauge(
+        "jobs",
+        "Jobs that have not ended, up to 10,001 of a kind.",
+        [
+            ({"queue": one.queue, "state": state}, getattr(one, state))
+            for one in depths
+            for state in states
+        ],
+    )
+    yield _gauge(
+        "oldest_ready_seconds",
+        "How long the job that is claimed next has been ready.",
+        [
+            ({"queue": one.queue}, (now - one.oldest_ready_at).total_seconds())
+            for one in depths
+            if one.oldest_ready_at is not None
+        ],
+    )
+
+
+def _of_workers(workers: Sequence[WorkerInfo]) -> Iterator[MetricFamily]:
+    labels = [{"worker": one.name, "id": str(one.id)} for one in workers]
+    slots = [one.profile.slots for one in workers]
+    running = [one.running for one in workers]
+    yield _gauge("workers", "Workers that live.", len(workers))
+    yield _gauge(
+        "worker_slots",
+        "How many jobs a worker runs at once.",
+        list(zip(labels, slots, strict=True)),
+    )
+    yield _gauge(
+        "worker_running",
+        "How many it runs, as it last said.",
+        list(zip(labels, running, strict=True)),
+    )
 
 
 async def _counters(store: Store) -> list[MetricFamily]:
@@ -140,30 +163,20 @@ async def _counters(store: Store) -> list[MetricFamily]:
         for outcome, causes in counters.fires.items()
         for cause, count in causes.items()
     ]
+    ended = "Jobs by how they ended, and attempts after which a job was retried."
+    waited = "How long jobs were ready before they started."
+    late = "How long after their moment jobs of schedules started."
     return [
-        MetricFamily(
-            "counter",
-            "duly_job_outcomes",
-            "Jobs by how they ended, and attempts after which a job was retried.",
-            jobs,
-        ),
+        MetricFamily("counter", "duly_job_outcomes", ended, jobs),
         MetricFamily("counter", "duly_fires", "Moments of schedules that were decided.", fires),
-        MetricFamily(
-            "histogram",
-            "duly_job_wait_seconds",
-            "How long jobs were ready before they started.",
-            ("queue", counters.wait),
-        ),
-        MetricFamily(
-            "histogram", "duly_job_run_seconds", "How long attempts ran.", ("task", counters.run)
-        ),
-        MetricFamily(
-            "histogram",
-            "duly_job_lateness_seconds",
-            "How long after their moment jobs of schedules started.",
-            ("queue", counters.lateness),
-        ),
+        _histogram("wait", waited, ("queue", counters.wait)),
+        _histogram("run", "How long attempts ran.", ("task", counters.run)),
+        _histogram("lateness", late, ("queue", counters.lateness)),
     ]
+
+
+def _histogram(name: str, about: str, found: tuple[str, Mapping[str, Durations]]) -> MetricFamily:
+    return MetricFamily("histogram", f"duly_job_{name}_seconds", about, found)
 
 
 async def _clock_skew(store: Store) -> float:
@@ -171,19 +184,6 @@ async def _clock_skew(store: Store) -> float:
     began, ours = boottime(), clock.now()
     theirs = await store.diagnostics.now()
     return (theirs - ours).total_seconds() - (boottime() - began) / 2
-
-
-def _jobs(depths: Iterable[Depth]) -> Samples:
-    return [
-        ({"queue": one.queue, "state": state}, number)
-        for one in depths
-        for state, number in (
-            ("ready", one.ready),
-            ("scheduled", one.scheduled),
-            ("blocked", one.blocked),
-            ("running", one.running),
-        )
-    ]
 
 
 def _lines(family: MetricFamily) -> Iterator[str]:
