@@ -107,7 +107,9 @@ create index schedule_cursor on duly.schedule (cursor) where next_at is not null
 create index schedule_settled on duly.schedule (next_at) where settled_until > cursor;
 create index schedule_awaiting on duly.schedule (awaiting) where awaiting is not null;
 create index schedule_fault on duly.schedule (name) where fault is not null;
-create index schedule_zone_data on duly.schedule (zone_data, id);
+-- On PostgreSQL the number is not a key: no statement may look for it here.
+{postgres create index schedule_zone_data on duly.schedule (zone_data) include (id);}
+{sqlite create index schedule_zone_data on duly.schedule (zone_data, id);}
 
 -- Changes of a schedule: when, and by whom.
 create table duly.change (
