@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from duly import Duly
-from duly.app.access import Audit, NewSecret, Tokens, commanded
+from duly.app.access import Audit, NewSecret, Tokens, commanded, login
 from duly.app.capacity import Limits, Queues
 from duly.app.nouns import StoreNouns
-from duly.app.schedule_drafts import login
 from duly.clock import now
 from duly.connection import OpenStore
 from duly.errors import InvalidValue, NotFound, RuleError, WrongState

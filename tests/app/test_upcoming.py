@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 import pytest
 
 from duly.app.nouns import StoreNouns
-from duly.app.schedule_drafts import every_schedule
 from duly.errors import InvalidValue
 from duly.views.today import status
 from duly.views.why import why_schedule
@@ -23,7 +22,7 @@ async def world() -> AsyncIterator[World]:
 
 async def announced(world: World, name: str) -> set[datetime | None]:
     """What each of those says that tell people about it."""
-    listed = {one.name: one.next_at for one in await every_schedule(world.store)}
+    listed = {one.name: one.next_at for one in await StoreNouns(world.store).schedules.alist()}
     coming = {one.name: one.due_at for one in (await status(world.store)).coming}
     people = StoreNouns(world.store).schedules
     [first] = await people.apreview(name, count=1)
@@ -61,7 +60,7 @@ async def test_a_paused_schedule_still_says_when_its_pause_ends(world: World) ->
     await world.add(plan("report", "every 1h"))
     await world.store.schedules.skip_next("report")
     await world.store.schedules.pause("report", until=MONDAY + HOUR)
-    [found] = await every_schedule(world.store)
+    [found] = await StoreNouns(world.store).schedules.alist()
     assert (found.paused_until, found.next_at) == (MONDAY + HOUR, MONDAY + HOUR)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from duly.app.schedule_drafts import login
+from duly.app.access import login
 from tests.cli.test_schedules import changes, done, duly, on, store
 from tests.infrastructure.moments import every_hour
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duly.app import Store
-from duly.app.schedule_drafts import login
+from duly.app.access import login
 from duly.cli import main
 from duly.clock import now
 from duly.model.access import Actor, Token, hash_of

@@ -55,7 +55,7 @@ def test_wrong_settings_are_reported_by_the_system_checks(
     from django.apps import apps
     from django.conf import settings
 
-    from duly.django.checks import check_settings
+    from duly.django.conf import check_settings
 
     before = settings.DULY
     settings.DULY = given
@@ -72,12 +72,12 @@ def test_a_deferred_sqlite_is_a_warning_and_another_database_an_error(
     from django.db import connections
     from django.test import override_settings
 
-    from duly.django import checks
-    from duly.django.checks import check_settings
+    from duly.django import conf
+    from duly.django.conf import check_settings
 
     with override_settings(DULY={"DATABASE": "other"}):
         assert [found.id for found in check_settings()] == ["duly.W001"]
-        monkeypatch.setattr(checks, "SAFE_SQLITE", (99,))
+        monkeypatch.setattr(conf, "SAFE_SQLITE", (99,))
         with override_settings(DEBUG=False):
             assert [found.id for found in check_settings()] == ["duly.W001", "duly.W002"]
         monkeypatch.setattr(connections["other"], "vendor", "mysql")
@@ -97,11 +97,11 @@ def test_the_address_of_the_store_is_no_setting_of_a_project(project: None) -> N
 
 
 def test_workers_need_psycopg_3(postgres: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from duly.django import checks
+    from duly.django import conf
 
-    assert checks.check_settings() == []
-    monkeypatch.setattr(checks, "find_spec", lambda _: None)
-    assert [found.id for found in checks.check_settings()] == ["duly.E004"]
+    assert conf.check_settings() == []
+    monkeypatch.setattr(conf, "find_spec", lambda _: None)
+    assert [found.id for found in conf.check_settings()] == ["duly.E004"]
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,15 @@ Everything that a person or a token changes is done on a store that acts in thei
 change is in the audit log, written in the same transaction.
 """
 
+import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from getpass import getuser
 from typing import Final
 
 from duly.app.actions import Action, AppNoun, awaitable, blocking
-from duly.app.schedule_drafts import login
 from duly.errors import NotFound
 from duly.model.access import (
     PREFIX,
@@ -101,6 +102,14 @@ class Audit(AppNoun):
 
 def new_secret() -> str:
     return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
+
+
+def login() -> str:
+    """Return the name of the OS user, or the user's number if it has no name."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
 
 def commanded(store: Store) -> Store:

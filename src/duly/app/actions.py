@@ -22,6 +22,7 @@ from typing import (
     ForwardRef,
     Generic,
     ParamSpec,
+    Protocol,
     TypeVar,
     cast,
     get_args,
@@ -30,7 +31,7 @@ from typing import (
 from duly.connection import LazyStore, awrite, write
 from duly.store.caller_connection import Verb, Work
 
-N = TypeVar("N", bound="AppNoun")
+N = TypeVar("N", bound="StoreUser")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -47,8 +48,15 @@ class Action(Generic[T]):
     decides: bool = True
 
 
+class StoreUser(Protocol):
+    """An object whose methods use a store; ``_noun`` is its name in messages."""
+
+    _noun: ClassVar[str]
+    _lazy: LazyStore
+
+
 class AppNoun:
-    """A noun of the app, as ``duly.queues``; ``_noun`` is its name in messages."""
+    """A noun of the app, as ``duly.queues``."""
 
     _noun: ClassVar[str]
 

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, cast
 
 from duly import clock
+from duly.app.actions import Action, awaitable, blocking
 from duly.connection import LazyStore, is_on_a_loop
 from duly.errors import (
     InvalidValue,
@@ -80,6 +81,7 @@ class _Stored(Generic[T]):
 
 
 class Job(Generic[R_co]):
+    _noun: ClassVar[str] = "job"
     __slots__ = ("__weakref__", "_definition", "_found", "_lazy", "attempts", "id")
 
     task: _Stored[str] = _Stored()
@@ -137,12 +139,10 @@ class Job(Generic[R_co]):
         """The time that an attempt may take."""
         return self.stored.terms.timeout
 
-    def progress(self) -> "ProgressView | None":
+    @blocking
+    def progress(self) -> Action["ProgressView | None"]:
         """Return the progress that the job last reported with ``current().progress()``."""
-        return self._lazy.call(self._progress, async_name="job.aprogress()")
-
-    async def aprogress(self) -> "ProgressView | None":
-        return await self._progress(await self._lazy.store())
+        return Action(self._progress)
 
     async def _progress(self, store: Store) -> "ProgressView | None":
         from duly.views.job import ProgressView  # noqa: PLC0415 - a worker needs no views
@@ -150,12 +150,10 @@ class Job(Generic[R_co]):
         note = await store.journal.note(self.id)
         return None if note is None else ProgressView.of(note)
 
-    def refresh(self) -> Self:
+    @blocking
+    def refresh(self) -> Action[Self]:
         """Read the current state of the job from the store."""
-        return self._lazy.call(self._refresh, async_name="job.arefresh()")
-
-    async def arefresh(self) -> Self:
-        return await self._refresh(await self._lazy.store())
+        return Action(self._refresh)
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """Wait for the task and return its result; raise ``JobFailed`` if it did not succeed.
@@ -175,25 +173,24 @@ class Job(Generic[R_co]):
     async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - in words
         return await self._result(await self._lazy.store(), _seconds(timeout))
 
-    def retry(self) -> Self:
+    @blocking
+    def retry(self) -> Action[Self]:
         """Retry the job if it has failed."""
-        return self._lazy.call(self._retry, async_name="job.aretry()")
-
-    async def aretry(self) -> Self:
-        return await self._retry(await self._lazy.store())
+        return Action(self._retry)
 
     async def _retry(self, store: Store) -> Self:
         await store.jobs.retry(self.id)
         return await self._refresh(store)
 
-    def cancel(self, *, reason: str = "") -> bool:
+    @blocking
+    def cancel(self, *, reason: str = "") -> Action[bool]:
         """Cancel the job, or ask it to stop if it runs. Return False if it had ended before."""
-        return self._lazy.call(
-            lambda store: self._cancel(store, reason), async_name="job.acancel()"
-        )
+        return Action(lambda store: self._cancel(store, reason))
 
-    async def acancel(self, *, reason: str = "") -> bool:
-        return await self._cancel(await self._lazy.store(), reason)
+    aprogress: Final = awaitable(progress)
+    arefresh: Final = awaitable(refresh)
+    aretry: Final = awaitable(retry)
+    acancel: Final = awaitable(cancel)
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
         """Yield the job's log lines; with ``follow``, until the job ends."""

@@ -4,53 +4,24 @@ All fields are text. A draft has the resulting plan or the error, the difference
 plan, and the next due moments.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from getpass import getuser
 from typing import Any, Final
 
+from duly.app.access import login
 from duly.app.plans import given_policies, label_of
 from duly.errors import DulyError, RuleError
 from duly.model.job import Owner
-from duly.model.limit import LimitInfo
 from duly.model.payload import encode
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan
 from duly.model.schedule_fields import fields_on
-from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter
 from duly.registry.option_values import name_of
 from duly.rules import Budget, On, Rule, Spaced, clock_change_notes
-from duly.store.store import Store
-from duly.views.schedules import Schedule, own_zone, policies_in_words, schedule_list
+from duly.views.schedules import own_zone, policies_in_words
 
-__all__ = [
-    "COMMAND",
-    "MOST_LISTED",
-    "LimitInfo",
-    "changed_plan",
-    "every_schedule",
-    "login",
-    "new_plan",
-]
-
-
-MOST_LISTED = 10_000
 COMMAND = "duly.command"  # the built-in task that runs a program
-
-
-def login() -> str:
-    """Return the name of the OS user, or the user's number if it has no name."""
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"
-
-
-async def every_schedule(store: Store, wanted: ScheduleFilter = EVERY_SCHEDULE) -> list[Schedule]:
-    """Matching schedules in name order, at most MOST_LISTED."""
-    return await schedule_list(store, wanted, after="", limit=MOST_LISTED)
 
 
 def new_plan(

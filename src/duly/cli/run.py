@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from duly.app import Store
-from duly.app.schedule_drafts import login
+from duly.app.access import login
 from duly.cli.find_app import app_of, imported
 from duly.cli.formats import read_length, read_when
 from duly.cli.inputs import read_arguments

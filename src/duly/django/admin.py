@@ -27,8 +27,7 @@ from django.utils.safestring import SafeString
 from duly import clock
 from duly.app.calls_by_name import run_again
 from duly.app.schedules import added, edited
-from duly.django.access import StaffApp
-from duly.django.app import duly
+from duly.django.app import StaffApp, duly
 from duly.django.models import (
     DeadJob,
     EndedJob,

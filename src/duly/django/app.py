@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import django
 from asgiref.sync import sync_to_async
@@ -21,16 +21,19 @@ from django.db import close_old_connections, connections, transaction
 
 from duly.app.declarations import Scheduling
 from duly.app.duly import Duly
+from duly.app.nouns import AppNouns
 from duly.app.tasks import Call, EnqueuedJobs, Enqueuer
 from duly.connection import SAID_BY_OPERATOR, LazyStore
 from duly.django.conf import database_url, project
 from duly.errors import InvalidValue, SchemaMismatch
+from duly.model.access import Actor
 from duly.model.job import JobRequest
 from duly.registry.definition import Definition
 from duly.registry.registry import Registry
 from duly.store.caller_connection import Verb, Work, write_on
 from duly.store.store import Store
 
+P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -217,6 +220,43 @@ def told_to_migrate() -> Iterator[None]:
             raise  # the database is too new, and a migration would not help
         problem = str(error).partition(": run")[0].partition("; ")[0]
         raise SchemaMismatch(f"{problem}: run manage.py migrate") from None
+
+
+class StaffApp(AppNouns):
+    def __init__(self, user: Any) -> None:
+        self.name: str = str(user.get_username())
+        self.registry: Registry = duly.registry
+        self._lazy = ActingStore(duly.project_store, Actor(self.name, "http"))
+
+    @property
+    def zone(self) -> str | None:
+        return duly.zone
+
+    def ask(
+        self,
+        question: Callable[Concatenate[Store, P], Awaitable[T]],
+        *args: P.args,
+        **words: P.kwargs,
+    ) -> T:
+        """Run a function whose first parameter is a store: ``app.ask(queue_list)``."""
+        return self._lazy.call(lambda store: question(store, *args, **words), async_name="")
+
+
+class ActingStore(LazyStore):
+    """The store of the project; its changes are made in the name of an actor."""
+
+    def __init__(self, inner: ProjectStore, actor: Actor) -> None:
+        super().__init__(None)
+        self._inner = inner
+        self._actor = actor
+
+    async def store(self) -> Store:
+        return (await self._inner.store()).acting(self._actor)
+
+    def call(self, work: Callable[[Store], Awaitable[T]], *, async_name: str) -> T:
+        return self._inner.call(
+            lambda store: work(store.acting(self._actor)), async_name=async_name
+        )
 
 
 duly: DjangoDuly = DjangoDuly()

@@ -9,8 +9,7 @@ from django.core.checks import register
 from django.core.signals import setting_changed
 from django.utils.module_loading import autodiscover_modules
 
-from duly.django.checks import check_settings
-from duly.django.conf import SETTING, project, use_project_settings
+from duly.django.conf import SETTING, check_settings, project, use_project_settings
 from duly.errors import InvalidValue
 
 TASKS_BACKEND: Final = "duly.django.tasks_backend"

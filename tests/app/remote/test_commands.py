@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from duly.app.schedule_drafts import login
+from duly.app.access import login
 from duly.cli import main
 from duly.clock import now
 from duly.model.access import Role

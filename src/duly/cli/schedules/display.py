@@ -9,7 +9,6 @@ import click
 
 from duly.app import Store
 from duly.app.nouns import StoreNouns
-from duly.app.schedule_drafts import MOST_LISTED, every_schedule
 from duly.cli.formats import (
     NOTHING,
     Listing,
@@ -32,7 +31,7 @@ from duly.policy.why import LocalClock
 from duly.views import as_dict
 from duly.views.fires import Fire, FireView
 from duly.views.schedule_detail import ScheduleDetail, removed_schedules, schedule_detail
-from duly.views.schedules import Schedule, ScheduleView, own_zone, zone_of
+from duly.views.schedules import Schedule, ScheduleView, own_zone, schedule_list, zone_of
 
 MOST_SHOWN = 10_000
 SHOWN = 5  # next runs, last runs and changes that ``show`` prints
@@ -62,9 +61,9 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
     wanted = schedule_filter_of(words)
 
     async def found(there: Store) -> Sequence[Schedule]:
-        every = await every_schedule(there, wanted)
-        if len(every) >= MOST_LISTED:
-            click.echo(f"there are more than these {MOST_LISTED:,}", err=True)
+        every = await schedule_list(there, wanted, after="", limit=MOST_SHOWN)
+        if len(every) >= MOST_SHOWN:
+            click.echo(f"there are more than these {MOST_SHOWN:,}", err=True)
         for gone in await removed_schedules(there):
             said = gone.sentence(LocalClock(view.zone, view.now))
             click.echo(f"{gone.name}: {said}; {gone.command.line}", err=True)

@@ -16,17 +16,16 @@ from duly.views.capacity import (
     queue_list,
     queue_view,
 )
-from duly.web.api.endpoint import Nothing, Router
-from duly.web.api.fields import Body, Said, said_in
+from duly.web.api.endpoint import Body, Nothing, Router, Said, described, said_in
 from duly.web.request import WebRequest
 
 MOST_AT_ONCE = 1_000_000
 
 Concurrency: TypeAlias = Annotated[
-    int, Meta(ge=1, le=MOST_AT_ONCE, description="Jobs that may run at once, in the whole cluster.")
+    int, described("Jobs that may run at once, in the whole cluster.", ge=1, le=MOST_AT_ONCE)
 ]
 Rate: TypeAlias = Annotated[
-    str, Meta(description="Rate at which jobs may start, as 5/s or 100/m.", examples=["100/m"])
+    str, described("Rate at which jobs may start, as 5/s or 100/m.", examples=["100/m"])
 ]
 
 
@@ -41,7 +40,7 @@ class SetQueue(Body, frozen=True):
 
     concurrency: Concurrency | UnsetType | None = UNSET
     rate: Rate | UnsetType | None = UNSET
-    fair: Annotated[bool | UnsetType, Meta(description="Whether tenants take turns.")] = UNSET
+    fair: Annotated[bool | UnsetType, described("Whether tenants take turns.")] = UNSET
 
 
 class SetLimit(Body, frozen=True):
@@ -54,9 +53,7 @@ class SetLimit(Body, frozen=True):
 class StopBody(Body, frozen=True):
     """The timing of the request."""
 
-    now: Annotated[
-        bool, Meta(description="Also stop running jobs; other workers run them again.")
-    ] = False
+    now: Annotated[bool, described("Also stop running jobs; other workers run them again.")] = False
 
 
 class Scale(Body, frozen=True):

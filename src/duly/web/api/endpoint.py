@@ -2,22 +2,41 @@
 
 A program sends JSON, which is checked by the body's type. A button of a page sends a form to the
 same endpoint, and gets the sentence. So a program can do whatever a page can, with the same rights.
+
+A body refuses fields that it does not know; a field that is left out is not the same as one that is
+null. Moments are RFC 3339, durations texts such as ``5m``.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from inspect import cleandoc
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    Self,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    get_type_hints,
+)
 from urllib.parse import parse_qs
 
 import msgspec
-from msgspec import inspect
+from msgspec import UNSET, Meta, inspect
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from duly.errors import InvalidValue
+from duly.durations import is_bare_number, parse_duration
+from duly.errors import InvalidValue, RuleError, ZoneMissing
 from duly.model.access import Role
 from duly.model.payload import check_text, encode
+from duly.model.policies import check_moment
+from duly.registry.option_values import is_rule
+from duly.rules import at
 from duly.web.authentication import CSRF_FIELD
 from duly.web.rendering import render
 from duly.web.request import WebRequest
@@ -232,3 +251,116 @@ def _converted(said: Mapping[str, Any], wanted: type[B], *, strict: bool) -> B:
         return msgspec.convert(said, wanted, strict=strict)
     except msgspec.ValidationError as error:
         raise InvalidValue(str(error)) from None
+
+
+T = TypeVar("T")
+
+MOST: Final = 1_000  # of a list, at once
+LARGEST: Final = 2**63 - 1
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+def described(description: str, **limits: Any) -> Meta:
+    """Describe a field for the documentation, and limit its values."""
+    return Meta(description=description, **limits)
+
+
+Limit: TypeAlias = Annotated[int, described("Maximum number of items.", ge=1, le=MOST)]
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)]
+JobId: TypeAlias = Annotated[int, described("The id of a job.", ge=1, le=LARGEST)]
+Duration: TypeAlias = Annotated[str, described("A duration.", examples=["5m"])]
+When: TypeAlias = Annotated[
+    str,
+    described("A time, as 2026-03-05T02:00:00Z, or a duration from now, as 2h.", examples=["2h"]),
+]
+Since: TypeAlias = Annotated[
+    str, described("A time, as 2026-03-05T02:00:00Z, or a duration ago, as 7d.", examples=["7d"])
+]
+Words: TypeAlias = Annotated[
+    str,
+    described(
+        "Which are meant, in the words of `duly jobs`: "
+        "state:failed task:send* queue:mail error~timeout since:2h. Empty: all.",
+        examples=["state:failed"],
+    ),
+]
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of request bodies."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of responses."""
+
+    @classmethod
+    def of(cls, value: object, **fields: Any) -> Self:
+        """Return the response with the attributes of a value, and other ``fields``."""
+        names = (name for name in cls.__struct_fields__ if name not in fields)
+        return msgspec.convert({name: getattr(value, name) for name in names} | fields, cls)
+
+
+def said_in(body: msgspec.Struct, *names: str) -> dict[str, Any]:
+    """Return the fields that are present in the body."""
+    found = {name: getattr(body, name) for name in names}
+    return {name: value for name, value in found.items() if value is not UNSET}
+
+
+def when_in(what: str, text: str | None, *, zone: str | None = None) -> datetime | timedelta | None:
+    """Parse a time, or a duration from now; a time without an offset is in ``zone``."""
+    if text is None or not text.strip():
+        return None
+    if is_bare_number(text) or text.strip().isdecimal():
+        raise InvalidValue(
+            f'{what}={text}: say "{text.strip()}s" or "{text.strip()}m", or a moment'
+        )
+    try:
+        return parse_duration(text)
+    except RuleError:
+        return moment_in(what, text, zone=zone)
+
+
+def start_in(what: str, text: str | None) -> datetime | timedelta | str | None:
+    """Return the earliest start of a job; a rule, which stands for its next moment, as text."""
+    return text if text and is_rule(text) else when_in(what, text)
+
+
+def moment_in(what: str, text: str, *, zone: str | None = None) -> datetime:
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InvalidValue(
+            f"{what}={text[:100]!r}: a moment is written as 2026-03-05T02:00:00Z, "
+            "a length of time as 2h"
+        ) from None
+    if found.tzinfo is None:
+        found = _on_the_clock(what, found, zone)
+    check_moment(what, found)
+    return found
+
+
+def _on_the_clock(what: str, naive: datetime, zone: str | None) -> datetime:
+    try:
+        found = at(naive.isoformat(), zone=zone).after(_BEGINNING)
+    except ZoneMissing:
+        raise InvalidValue(f"{what}={naive.isoformat()}: in which zone? Say …Z for UTC") from None
+    except RuleError as error:
+        raise InvalidValue(f"{what}: {error}") from None
+    if found is None:
+        raise InvalidValue(f"{what}={naive.isoformat()} does not exist in {zone}")
+    return found
+
+
+def since_in(
+    what: str, text: str | None, now: datetime, *, zone: str | None = None
+) -> datetime | None:
+    """Parse a time, or a duration before ``now``."""
+    found = when_in(what, text, zone=zone)
+    if not isinstance(found, timedelta):
+        return found
+    try:
+        moment = now - found
+    except OverflowError:
+        raise InvalidValue(f"{what}={text}: that is longer ago than anything") from None
+    check_moment(what, moment)
+    return moment

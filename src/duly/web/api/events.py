@@ -15,8 +15,17 @@ from duly.errors import InvalidValue
 from duly.model.event import EventFilter
 from duly.views import Listed
 from duly.views.event import EventView, ReplayResult, emit_events, event_detail, event_list
-from duly.web.api.endpoint import Nothing, Router, once_of
-from duly.web.api.fields import Body, Limit, Said, Since, since_in
+from duly.web.api.endpoint import (
+    Body,
+    Limit,
+    Nothing,
+    Router,
+    Said,
+    Since,
+    described,
+    once_of,
+    since_in,
+)
 from duly.web.api.jobs import number_of
 from duly.web.request import WebRequest
 
@@ -25,8 +34,8 @@ MOST_EVENTS = 10_000  # events of a batch
 
 Pattern: TypeAlias = Annotated[
     str,
-    Meta(
-        description="A name, as invoice.paid; invoice.* for every name below it, * for all.",
+    described(
+        "A name, as invoice.paid; invoice.* for every name below it, * for all.",
         examples=["invoice.*"],
     ),
 ]
@@ -36,12 +45,10 @@ class Emit(Body, frozen=True):
     """An event."""
 
     name: Annotated[str, Meta(min_length=1, examples=["invoice.paid"])]
-    payload: Annotated[dict[str, Any], Meta(description="Tasks take its fields by name.")] = field(
+    payload: Annotated[dict[str, Any], described("Tasks take its fields by name.")] = field(
         default_factory=dict
     )
-    key: Annotated[str | None, Meta(description="A step may wait for an event with this key.")] = (
-        None
-    )
+    key: Annotated[str | None, described("A step may wait for an event with this key.")] = None
 
 
 class EmitMany(Body, frozen=True):
@@ -54,10 +61,10 @@ class EventQuery(Body, frozen=True):
     """A page of events."""
 
     name: Pattern = "*"
-    key: Annotated[str | None, Meta(description="Only events with this key.")] = None
+    key: Annotated[str | None, described("Only events with this key.")] = None
     since: Since | None = None
-    until: Annotated[Since | None, Meta(description="Only before this time.")] = None
-    after: Annotated[str | None, Meta(description="The `next` of the previous page.")] = None
+    until: Annotated[Since | None, described("Only before this time.")] = None
+    after: Annotated[str | None, described("The `next` of the previous page.")] = None
     limit: Limit = 100
 
 
@@ -66,11 +73,9 @@ class ReplayEvents(Body, frozen=True):
 
     schedule: Annotated[str, Meta(min_length=1)]
     since: Since
-    until: Annotated[Since | None, Meta(description="Only before this time; default: now.")] = None
-    only: Annotated[Pattern | None, Meta(description="Only events that match this pattern.")] = None
-    dry_run: Annotated[bool, Meta(description="Return the result without changing anything.")] = (
-        False
-    )
+    until: Annotated[Since | None, described("Only before this time; default: now.")] = None
+    only: Annotated[Pattern | None, described("Only events that match this pattern.")] = None
+    dry_run: Annotated[bool, described("Return the result without changing anything.")] = False
 
 
 class EmittedOne(Said, frozen=True):

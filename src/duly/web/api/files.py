@@ -4,16 +4,13 @@ from asyncio import to_thread
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from msgspec import Meta
-
 from duly.app.schedule_files import FileDraft, PlanView, apply, draft, exported
 from duly.files.file_text import read, write
 from duly.files.schedule_file import ScheduleFile
 from duly.model.payload import check_text
 from duly.rules import Budget
 from duly.views import filled
-from duly.web.api.endpoint import Nothing, Router
-from duly.web.api.fields import Body, Said
+from duly.web.api.endpoint import Body, Nothing, Router, Said, described
 from duly.web.request import WebRequest
 
 FILE = "schedules.toml"
@@ -22,23 +19,19 @@ FILE = "schedules.toml"
 class SheetBody(Body, frozen=True):
     """A file of schedules, queues and limits, as `duly apply` reads it."""
 
-    text: Annotated[str, Meta(description="TOML.", examples=['[queues.mail]\nrate = "100/m"\n'])]
+    text: Annotated[str, described("TOML.", examples=['[queues.mail]\nrate = "100/m"\n'])]
     name: Annotated[
-        str, Meta(min_length=1, description="Name under which the applied file is recorded.")
+        str, described("Name under which the applied file is recorded.", min_length=1)
     ] = FILE
-    prune: Annotated[bool, Meta(description="Remove entries that are no longer in the file.")] = (
-        False
-    )
-    take_back: Annotated[bool, Meta(description="Overwrite changes that were made elsewhere.")] = (
-        False
-    )
+    prune: Annotated[bool, described("Remove entries that are no longer in the file.")] = False
+    take_back: Annotated[bool, described("Overwrite changes that were made elsewhere.")] = False
 
 
 class Export(Said, frozen=True):
     """Schedules, queues and limits not declared in code, as a file; arguments are not hidden."""
 
     text: str
-    notes: Annotated[list[str], Meta(description="Settings that a file cannot express.")]
+    notes: Annotated[list[str], described("Settings that a file cannot express.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

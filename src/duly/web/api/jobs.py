@@ -30,8 +30,20 @@ from duly.views.job import (
     remove_job,
 )
 from duly.views.why import WhyView
-from duly.web.api.endpoint import Nothing, Router, once_of
-from duly.web.api.fields import Body, Duration, JobId, Limit, Number, Said, Words, start_in
+from duly.web.api.endpoint import (
+    Body,
+    Duration,
+    JobId,
+    Limit,
+    Nothing,
+    Number,
+    Router,
+    Said,
+    Words,
+    described,
+    once_of,
+    start_in,
+)
 from duly.web.request import WebRequest
 
 MOST_AT_ONCE = 10_000  # jobs of a batch
@@ -39,51 +51,43 @@ MOST_CHOSEN = 1_000  # jobs by their numbers, which are done one after the other
 
 PriorityWord: TypeAlias = Literal["high", "normal", "low", "idle"]
 Priority: TypeAlias = (
-    Annotated[
-        int, Meta(ge=-100, le=100, description="-100 to 100 (higher runs sooner), or a word.")
-    ]
+    Annotated[int, described("-100 to 100 (higher runs sooner), or a word.", ge=-100, le=100)]
     | PriorityWord
 )
-Arguments: TypeAlias = Annotated[
-    dict[str, Any], Meta(description="The arguments of the task, by name.")
-]
+Arguments: TypeAlias = Annotated[dict[str, Any], described("The arguments of the task, by name.")]
 Chosen: TypeAlias = Annotated[list[JobId], Meta(max_length=MOST_CHOSEN)]
 
 
 class Enqueue(Body, frozen=True):
     """A job to enqueue: its task, arguments and options."""
 
-    task: Annotated[str, Meta(min_length=1, description="The name of the task.")]
+    task: Annotated[str, described("The name of the task.", min_length=1)]
     args: Arguments = field(default_factory=dict)
     run_after: Annotated[
-        str | None,
-        Meta(description="A time, a duration from now, as 2h, or a rule: its next moment."),
+        str | None, described("A time, a duration from now, as 2h, or a rule: its next moment.")
     ] = None
-    queue: Annotated[str | None, Meta(description="Overrides the queue of the task.")] = None
+    queue: Annotated[str | None, described("Overrides the queue of the task.")] = None
     priority: Priority | None = None
-    key: Annotated[
-        str | None,
-        Meta(description="Unique key among the unfinished jobs of the task."),
-    ] = None
+    key: Annotated[str | None, described("Unique key among the unfinished jobs of the task.")] = (
+        None
+    )
     if_exists: Annotated[
         Literal["replace", "keep", "error"],
-        Meta(description="What to do if an unfinished job has the key."),
+        described("What to do if an unfinished job has the key."),
     ] = "replace"
-    tenant: Annotated[str, Meta(description="Tenant of the job.")] = ""
+    tenant: Annotated[str, described("Tenant of the job.")] = ""
     start_within: Duration | None = None
     late: Annotated[
-        Literal["skip", "run", "hurry"],
-        Meta(description="Policy for a job that did not start in time."),
+        Literal["skip", "run", "hurry"], described("Policy for a job that did not start in time.")
     ] = "skip"
     timeout: Duration | None = None
     attempts: (
         Annotated[
-            int,
-            Meta(ge=1, le=1_000, description="Maximum number of attempts, including the first."),
+            int, described("Maximum number of attempts, including the first.", ge=1, le=1_000)
         ]
         | None
     ) = None
-    title: Annotated[str | None, Meta(description="A title for people.")] = None
+    title: Annotated[str | None, described("A title for people.")] = None
     tags: list[str] = field(default_factory=list)
 
 
@@ -97,7 +101,7 @@ class JobQuery(Body, frozen=True):
     """A page of jobs."""
 
     filter: Words = ""
-    after: Annotated[str | None, Meta(description="The `next` of the previous page.")] = None
+    after: Annotated[str | None, described("The `next` of the previous page.")] = None
     limit: Limit = 100
 
 
@@ -110,14 +114,14 @@ class FilterQuery(Body, frozen=True):
 class LogQuery(Body, frozen=True):
     """A page of log lines."""
 
-    after: Annotated[Number, Meta(description="After the line with this number.")] = 0
+    after: Annotated[Number, described("After the line with this number.")] = 0
     limit: Limit = 1_000
 
 
 class PartQuery(Body, frozen=True):
     """A page of parts."""
 
-    after: Annotated[Number, Meta(description="After the part with this number.")] = 0
+    after: Annotated[Number, described("After the part with this number.")] = 0
     limit: Limit = 100
 
 
@@ -128,8 +132,7 @@ class RetryJobs(Body, frozen=True):
     ids: Chosen = field(default_factory=list)
     first: (
         Annotated[
-            int,
-            Meta(ge=1, le=1_000_000, description="Maximum number of jobs, oldest failures first."),
+            int, described("Maximum number of jobs, oldest failures first.", ge=1, le=1_000_000)
         ]
         | None
     ) = None
@@ -162,19 +165,17 @@ class OutcomeReport(Body, frozen=True):
     result: Any = None
     error: Annotated[
         str | None,
-        Meta(
-            description="null: it succeeded. A failure is retried by the job's retry policy.",
+        described(
+            "null: it succeeded. A failure is retried by the job's retry policy.",
             examples=["ConnectionError: nobody answers"],
         ),
     ] = None
     traceback: str = ""
-    retry: Annotated[
-        bool | str, Meta(description="false: no retry; a duration: retry after it.")
-    ] = True
+    retry: Annotated[bool | str, described("false: no retry; a duration: retry after it.")] = True
     message: Annotated[
         str | None,
-        Meta(
-            description="The id of the message: the failure of an earlier try, and the outcome of "
+        described(
+            "The id of the message: the failure of an earlier try, and the outcome of "
             "a message of another database, are ignored.",
             examples=["duly-4711-1-64e7b1a0c5d40-1f2e3d4c"],
         ),

@@ -19,13 +19,15 @@ from duly.views.fires import FireView
 from duly.views.schedule_detail import ScheduleChangeView, schedule_changes
 from duly.views.schedules import RuleView, ScheduleView, rule_facts, schedule_moments, zone_of
 from duly.views.why import WhyView, answer_schedule
-from duly.web.api.endpoint import Nothing, Router
-from duly.web.api.fields import (
+from duly.web.api.endpoint import (
     Body,
     Limit,
+    Nothing,
+    Router,
     Said,
     Since,
     When,
+    described,
     moment_in,
     said_in,
     since_in,
@@ -38,13 +40,13 @@ MOST_MOMENTS = 1_000
 
 Rule: TypeAlias = Annotated[
     str,
-    Meta(
-        description="A cron line, a calendar expression, an interval, a moment or a recurrence.",
+    described(
+        "A cron line, a calendar expression, an interval, a moment or a recurrence.",
         examples=["Mon..Fri 02:00 Europe/Berlin"],
     ),
 ]
 Dst: TypeAlias = Annotated[
-    str, Meta(description="Effect of clock changes: cron, systemd, elapsed, quartz, or GAP/FOLD.")
+    str, described("Effect of clock changes: cron, systemd, elapsed, quartz, or GAP/FOLD.")
 ]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_MOMENTS)]
 
@@ -52,13 +54,12 @@ Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_MOMENTS)]
 def _member(one: ScheduleField) -> tuple[str, Any, UnsetType]:
     """Return the field of the body, which is not the same as null if it is omitted."""
     examples = [one.example] if one.kind == "length" and one.example else None
-    about = Meta(description=one.about, examples=examples)
     kind: Any = Literal[tuple(one.choices)] if one.choices else _KINDS.get(one.kind, str)
     if one.most:
         kind = Annotated[int, Meta(ge=1, le=one.most)]
     if one.optional:
         kind |= None
-    return one.name, Annotated[kind | UnsetType, about], UNSET
+    return one.name, Annotated[kind | UnsetType, described(one.about, examples=examples)], UNSET
 
 
 _KINDS: Final = {"tags": list[str], "priority": Priority}
@@ -86,9 +87,9 @@ class Add(PolicyFields, frozen=True, kw_only=True):
     rule: Rule
     task: Annotated[str, Meta(min_length=1)]
     args: Arguments = field(default_factory=dict)
-    paused: Annotated[bool, Meta(description="Add it paused: nothing runs until then.")] = False
+    paused: Annotated[bool, described("Add it paused: nothing runs until then.")] = False
     if_exists: Annotated[
-        Literal["error", "replace", "keep"], Meta(description="Policy if the name is taken.")
+        Literal["error", "replace", "keep"], described("Policy if the name is taken.")
     ] = "error"
 
 
@@ -103,11 +104,9 @@ class ScheduleQuery(Body, frozen=True):
     """A page of schedules."""
 
     filter: Annotated[
-        str, Meta(description="As state:paused owner:code start:event nightly. Empty: all.")
+        str, described("As state:paused owner:code start:event nightly. Empty: all.")
     ] = ""
-    after: Annotated[str, Meta(description="After this name: the `next` of the previous page.")] = (
-        ""
-    )
+    after: Annotated[str, described("After this name: the `next` of the previous page.")] = ""
     limit: Limit = 100
 
 
@@ -117,7 +116,7 @@ class PauseBody(Body, frozen=True):
     until: When | None = None
     note: str = ""
     catch_up: Annotated[
-        bool, Meta(description="Treat runs during the pause as missed, instead of skipping them.")
+        bool, described("Treat runs during the pause as missed, instead of skipping them.")
     ] = False
 
 
@@ -130,7 +129,7 @@ class SkipNext(Body, frozen=True):
 class RewindBody(Body, frozen=True):
     """The time from which runs are decided again; runs that were fired are not fired twice."""
 
-    to: Annotated[Since | None, Meta(description="null: continue from now.")] = None
+    to: Annotated[Since | None, described("null: continue from now.")] = None
 
 
 class RunBody(Body, frozen=True):
@@ -147,10 +146,8 @@ class Backfilling(Body, frozen=True):
 
     start: Annotated[str, Meta(examples=["2026-03-05T00:00:00Z"])]
     end: Annotated[str, Meta(examples=["2026-03-06T00:00:00Z"])]
-    dry_run: Annotated[bool, Meta(description="Return the result without changing anything.")] = (
-        False
-    )
-    again: Annotated[bool, Meta(description="Also run those that have run.")] = False
+    dry_run: Annotated[bool, described("Return the result without changing anything.")] = False
+    again: Annotated[bool, described("Also run those that have run.")] = False
 
 
 class HistoryQuery(Body, frozen=True):
@@ -158,7 +155,7 @@ class HistoryQuery(Body, frozen=True):
 
     since: Since | None = None
     until: Annotated[
-        Since | None, Meta(description="Before this time: the `next` of the previous page.")
+        Since | None, described("Before this time: the `next` of the previous page.")
     ] = None
     limit: Limit = 100
 
@@ -173,8 +170,7 @@ class WhyQuery(Body, frozen=True):
     """The run to explain; default: the last."""
 
     at: Annotated[
-        str | None,
-        Meta(description="A time, as 02:00, yesterday 02:00 or 2026-03-05T02:00:00Z."),
+        str | None, described("A time, as 02:00, yesterday 02:00 or 2026-03-05T02:00:00Z.")
     ] = None
 
 

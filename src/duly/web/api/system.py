@@ -15,15 +15,25 @@ from duly.views import Listed, filled
 from duly.views.access import AcknowledgementView, AuditEntryView, TokenView
 from duly.views.today import TodayView
 from duly.views.today import status as look
-from duly.web.api.endpoint import Nothing, Router
-from duly.web.api.fields import Body, Limit, Number, Said, When, moment_in, when_in
+from duly.web.api.endpoint import (
+    Body,
+    Limit,
+    Nothing,
+    Number,
+    Router,
+    Said,
+    When,
+    described,
+    moment_in,
+    when_in,
+)
 from duly.web.request import WebRequest
 
 
 class TokenQuery(Body, frozen=True):
     """A filter of tokens."""
 
-    revoked: Annotated[bool, Meta(description="Include revoked tokens.")] = False
+    revoked: Annotated[bool, described("Include revoked tokens.")] = False
 
 
 class NewTokenBody(Body, frozen=True):
@@ -31,10 +41,8 @@ class NewTokenBody(Body, frozen=True):
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
     role: Role
-    tenant: Annotated[str | None, Meta(description="Restrict the token to this tenant.")] = None
-    expires: Annotated[When | None, Meta(description="When the token expires; null: never.")] = (
-        "90d"
-    )
+    tenant: Annotated[str | None, described("Restrict the token to this tenant.")] = None
+    expires: Annotated[When | None, described("When the token expires; null: never.")] = "90d"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +55,10 @@ class MadeToken(TokenView):
 class AuditQuery(Body, frozen=True):
     """A page of entries, newest first."""
 
-    after: Annotated[Number, Meta(description="After the entry with this number.")] = 0
+    after: Annotated[Number, described("After the entry with this number.")] = 0
     before: Annotated[
         Number | UnsetType,
-        Meta(description="Before the entry with this number: the `next` of the previous page."),
+        described("Before the entry with this number: the `next` of the previous page."),
     ] = UNSET
     limit: Limit = 100
     who: str | None = None
@@ -62,7 +70,7 @@ class Verified(Said, frozen=True):
 
     ok: bool
     broken: Annotated[
-        int | None, Meta(description="The number of the first entry that was changed or deleted.")
+        int | None, described("The number of the first entry that was changed or deleted.")
     ]
 
 
@@ -71,9 +79,7 @@ class Acknowledge(Body, frozen=True):
 
     subject: Annotated[str, Meta(min_length=1, examples=["schedule:report"])]
     kind: Annotated[str, Meta(min_length=1, examples=["overlap"])]
-    until: Annotated[
-        str, Meta(description="When it happened last.", examples=["2026-03-05T02:00:00Z"])
-    ]
+    until: Annotated[str, described("When it happened last.", examples=["2026-03-05T02:00:00Z"])]
     note: str = ""
 
 
@@ -186,13 +192,13 @@ class FindingView(Said, frozen=True):
     check: str
     level: Literal["ok", "warning", "problem"]
     said: str
-    fix: Annotated[str | None, Meta(description="The fix.")]
+    fix: Annotated[str | None, described("The fix.")]
 
 
 class Doctor(Said, frozen=True):
     """The results of duly doctor."""
 
-    ok: Annotated[bool, Meta(description="No check found a problem.")]
+    ok: Annotated[bool, described("No check found a problem.")]
     findings: list[FindingView]
 
 

@@ -29,13 +29,12 @@ from duly.runtime.http_workers import (
     failed,
     succeeded,
 )
-from duly.web.api.endpoint import Router
-from duly.web.api.fields import Body, Duration, JobId, Number, Said
+from duly.web.api.endpoint import Body, Duration, JobId, Number, Router, Said, described
 from duly.web.request import WebRequest
 
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
 Fence: TypeAlias = Annotated[
-    int, Meta(ge=0, le=2**63 - 1, description="The fencing token that came with the job.")
+    int, described("The fencing token that came with the job.", ge=0, le=2**63 - 1)
 ]
 
 
@@ -48,7 +47,7 @@ class WorkerNumber(Body, frozen=True):
 class Claim(WorkerNumber, frozen=True):
     """The number of jobs to claim, and how long to wait for one."""
 
-    limit: Annotated[int, Meta(description="1 to 100.")] = 1
+    limit: Annotated[int, described("1 to 100.")] = 1
     wait: Duration = "0s"
 
 
@@ -56,15 +55,15 @@ class ClaimedWork(Said, frozen=True):
     """A claimed job."""
 
     id: int
-    fence: Annotated[int, Meta(description="Must be sent with every report about the job.")]
+    fence: Annotated[int, described("Must be sent with every report about the job.")]
     task: str
-    args: Annotated[msgspec.Raw, Meta(description="As enqueued; nothing is hidden.")]
-    attempt: Annotated[int, Meta(description="The first is 1.")]
+    args: Annotated[msgspec.Raw, described("As enqueued; nothing is hidden.")]
+    attempt: Annotated[int, described("The first is 1.")]
     queue: str
     due_at: datetime
-    deadline: Annotated[datetime | None, Meta(description="Start deadline.")]
+    deadline: Annotated[datetime | None, described("Start deadline.")]
     timeout_seconds: Annotated[
-        float | None, Meta(description="Time limit, after which the worker must stop it.")
+        float | None, described("Time limit, after which the worker must stop it.")
     ]
     title: str
     key: str | None
@@ -110,10 +109,7 @@ class FailedJob(Body, frozen=True):
     fence: Fence
     error: Annotated[str, Meta(examples=["ConnectionError: nobody answers"])]
     traceback: str = ""
-    retry: Annotated[
-        bool | str,
-        Meta(description="false: no retry; a duration: retry after it."),
-    ] = True
+    retry: Annotated[bool | str, described("false: no retry; a duration: retry after it.")] = True
 
 
 class StoppedJob(Body, frozen=True):
@@ -130,12 +126,11 @@ class Finish(WorkerNumber, frozen=True):
     done: tuple[DoneJob, ...] = ()
     failed: tuple[FailedJob, ...] = ()
     cancelled: Annotated[
-        tuple[StoppedJob, ...],
-        Meta(description="Default reason: that of the cancellation request."),
+        tuple[StoppedJob, ...], described("Default reason: that of the cancellation request.")
     ] = ()
     given_back: Annotated[
         tuple[StoppedJob, ...],
-        Meta(description="Not started, or interrupted by a stop; other workers run them."),
+        described("Not started, or interrupted by a stop; other workers run them."),
     ] = ()
 
     def endings(self) -> list[ReportedOutcome]:
