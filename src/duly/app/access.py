@@ -62,7 +62,7 @@ class Tokens(AppNoun):
     @blocking
     def revoke(self, name: str, /) -> Action[Token]:
         """Revoke the token: it is refused from the next request on."""
-        return Action(lambda store: _revoked(store, name))
+        return Action(lambda store: _named(store).access.revoke_token(name))
 
     alist: Final = awaitable(list)
     acreate: Final = awaitable(create)
@@ -132,10 +132,6 @@ async def _created(
     secret = new_secret()
     wanted = NewToken(name=name, role=role, tenant=tenant, hash=hash_of(secret), expires_at=end)
     return NewSecret(await _named(store).access.create_token(wanted), secret)
-
-
-async def _revoked(store: Store, name: str) -> Token:
-    return await _named(store).access.revoke_token(name)
 
 
 def _named(store: Store) -> Store:

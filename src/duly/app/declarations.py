@@ -89,13 +89,13 @@ class Declarations:
             )
         self._found[declaration.name] = declaration
 
-    def announcement(self, app: str) -> "DeclarationSet":
+    def announcement(self, app: str, *, whole: bool = True) -> DeclarationSet:
         """Return all declarations by name, so that the order of imports does not matter."""
         found = sorted(self, key=lambda one: one.name)
         wanted = tuple(
             WantedSchedule(one.plan(), one.aliases, paused_of(one.words)) for one in found
         )
-        return DeclarationSet(app=app, wanted=wanted)
+        return DeclarationSet(app=app, wanted=wanted, whole=whole)
 
 
 class Scheduling:

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -342,17 +341,15 @@ class Duly(AppNouns):
             scheduler=scheduler,
             target=self._target(),
             app=self.name or "",
-            announcement=self._announced(whole=dedicated) if scheduler else None,
+            announcement=self.announcement(whole=dedicated) if scheduler else None,
             stop_timeout=settings.stop_timeout if dedicated else None,
         )
 
-    def _announced(self, *, whole: bool) -> DeclarationSet | None:
-        """Return the declared schedules; ``whole`` if this process surely imported all of them."""
-        found = self.announcement()
-        return None if found is None else replace(found, whole=whole)
+    def announcement(self, *, whole: bool = True) -> DeclarationSet | None:
+        """Return the declared schedules under the app's name; None if the app has no name.
 
-    def announcement(self) -> DeclarationSet | None:
-        """Return the declared schedules under the app's name; None if the app has no name."""
+        ``whole`` says that this process surely imported all of them.
+        """
         app = self.name
         if app is None:
             if len(self.declarations):
@@ -361,7 +358,7 @@ class Duly(AppNouns):
                     "at the top of a module or script"
                 )
             return None
-        return self.declarations.announcement(app)
+        return self.declarations.announcement(app, whole=whole)
 
     @property
     def name(self) -> str | None:

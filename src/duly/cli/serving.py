@@ -134,7 +134,7 @@ def serve_registry(
     from duly.app import Duly, NodeLifecycle, NodeOptions, allow_builtin, serve
     from duly.connection import retention_of
     from duly.registry.app_loading import find
-    from duly.runtime.console import json_records
+    from duly.runtime.console import event_printer, json_records
 
     said = dict(words)
     migrate = said.pop("migrate", False)
@@ -166,7 +166,7 @@ def serve_registry(
         say(store_line(roles.url))
         if options is not None and settings.log_level in ("debug", "info"):
             say(_introduction(registry, options.queues, options.concurrency))
-    emit = event_printer(settings)
+    emit = event_printer(settings, say)
 
     async def work() -> None:
         shift = NodeLifecycle(roles, emit)
@@ -206,17 +206,6 @@ def address_of(app: object, settings: "Settings") -> str:
     from duly.app import address
 
     return str(getattr(app, "url", None) or address(settings.url))
-
-
-def zone_of(app: object, settings: "Settings") -> str | None:
-    """Return the default time zone of an app's rules; the configured one if the app names none."""
-    return getattr(app, "zone", None) or settings.zone
-
-
-def event_printer(settings: "Settings") -> "Emit":
-    from duly.runtime import console
-
-    return console.event_printer(settings, say)
 
 
 def _introduction(registry: "Registry", queues: Sequence[str], slots: int) -> str:

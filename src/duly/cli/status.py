@@ -8,7 +8,7 @@ import click
 from duly.app import Store
 from duly.cli.formats import View, utc_option, view_json, watch_option
 from duly.cli.formats import watch as keep_showing
-from duly.cli.output import table
+from duly.cli.output import lined_up
 from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
 from duly.errors import NotFound
 from duly.policy.redaction import one_line
@@ -110,44 +110,36 @@ def _counts(found: Status) -> Iterator[str]:
         yield f"  {'; '.join(said)}"
 
 
-def _running(found: Status) -> Iterator[str]:
-    if not found.running:
-        return
-    yield f"running {found.running_count:,}"
+def _running(found: Status) -> list[str]:
     rows = []
     for job in found.running:
         far = "" if job.percent is None else f"{job.percent:.0f} %"
         rows.append((str(job.id), job.name, about(found.now - job.since), f"{far} {job.message}"))
-    yield from _indented(rows)
+    return _section(f"running {found.running_count:,}", rows)
 
 
-def _awaiting(found: Status, zone: str) -> Iterator[str]:
-    if not found.awaiting:
-        return
-    yield "waiting for an answer"
+def _awaiting(found: Status, zone: str) -> list[str]:
     rows = []
     for step in found.awaiting:
         about = "" if step.key is None else f" about {step.key}"
         ends = "" if step.until is None else f"until {LocalClock(zone, found.now).near(step.until)}"
         rows.append((str(step.id), step.name, f"{step.event}{about}", ends))
-    yield from _indented(rows)
+    return _section("waiting for an answer", rows)
 
 
-def _coming(found: Status, zone: str) -> Iterator[str]:
-    if not found.coming:
-        return
-    yield "next"
+def _coming(found: Status, zone: str) -> list[str]:
     rows = []
     for one in found.coming:
         due = LocalClock(zone, found.now).near(one.due_at)
         ago = f"overdue by {about(found.now - one.due_at)}"
         left = ago if one.overdue else f"in {about(max(one.due_at - found.now, timedelta()))}"
         rows.append((due, one.name, left))
-    yield from _indented(rows)
+    return _section("next", rows)
 
 
-def _indented(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    return [f"  {line.rstrip()}" for line in table(rows[0], rows[1:]).splitlines()]
+def _section(heading: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return the heading and the rows as an indented table; nothing if there are no rows."""
+    return [heading, *(f"  {line}" for line in lined_up(rows))] if rows else []
 
 
 @click.command("why")

@@ -15,7 +15,7 @@ from duly.cli.options import (
     web_options,
 )
 from duly.cli.output import say
-from duly.cli.serving import address_of, begin, given_secret, refuse_remote, zone_of
+from duly.cli.serving import address_of, begin, given_secret, refuse_remote
 from duly.cli.store import run, settled, store_line
 from duly.connection import LazyStore
 from duly.model.access import Role
@@ -64,7 +64,8 @@ def _serve(app: str | None, words: Mapping[str, Any], *, beside: bool) -> None:
     refuse_remote(url)
     if not beside:
         say(store_line(url))
-    backend = WebBackend(LazyStore(url), registry, zone=zone_of(found, settings), settings=settings)
+    zone = getattr(found, "zone", None) or settings.zone  # of the app, if it names one
+    backend = WebBackend(LazyStore(url), registry, zone=zone, settings=settings)
     with json_records(settings, say):
         run(serve_web(backend, _server_options(settings), say))
 

@@ -19,8 +19,9 @@ from duly.cli.options import (
     working_options,
 )
 from duly.cli.output import say
-from duly.cli.serving import begin, event_printer, serve_app
+from duly.cli.serving import begin, serve_app
 from duly.cli.store import run, settled
+from duly.runtime.console import event_printer
 from duly.runtime.running import notified, notify
 from duly.settings import Settings
 
@@ -69,7 +70,7 @@ def _supervise(target: str, settings: Settings, words: dict[str, Any]) -> None:
     begin(settings)
     numbers = range(1, settings.processes + 1)
     commands = [_command(target, number, words) for number in numbers]
-    supervisor = Supervisor(commands, emit=event_printer(settings))
+    supervisor = Supervisor(commands, emit=event_printer(settings, say))
     say(f"{settings.processes} workers of {target}")
     code = run(_watched(supervisor))
     if code:
