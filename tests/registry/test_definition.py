@@ -218,6 +218,13 @@ def test_a_template_may_name_what_kwargs_take() -> None:
     assert define(any_way, title="{colour}").title == "{colour}"
 
 
+def test_a_title_shows_no_secret() -> None:
+    def ask(model: str, token: str, max_tokens: int) -> None: ...
+
+    found = define(ask, title="{{{model}}} {{token}} {token} {max_tokens}")
+    assert found.title == "{{{model}}} {{token}} *** {max_tokens}"
+
+
 def test_two_definitions_of_one_function_are_not_one() -> None:
     assert isinstance(define(send), Definition)
     assert define(send) != define(send)

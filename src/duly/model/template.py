@@ -42,6 +42,20 @@ def names_in(template: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for _, name in _pieces(template) if name is not None))
 
 
+def with_texts(template: str, texts: Mapping[str, str]) -> str:
+    """Return the template with texts in place of some names."""
+    found = []
+    for text, name in _pieces(template):
+        found.append(_literal(text))
+        if name is not None:
+            found.append(_literal(texts[name]) if name in texts else f"{{{name}}}")
+    return "".join(found)
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 @lru_cache(maxsize=1024)
 def _pieces(template: str) -> tuple[tuple[str, str | None], ...]:
     """Split into pairs of a text and the name after it; the last pair has no name."""

@@ -21,7 +21,8 @@ from duly.flow.graph import Graph
 from duly.model.limit import MOST_LIMITS, Limit
 from duly.model.payload import check_text
 from duly.model.policies import LONGEST, choose
-from duly.model.template import names_in
+from duly.model.template import names_in, with_texts
+from duly.policy.redaction import HIDDEN, is_secretive
 from duly.policy.retry import Retry
 from duly.registry.annotations import plain
 from duly.registry.option_values import (
@@ -246,7 +247,14 @@ def _title(asked: str | None, parameters: Parameters) -> str:
     if asked is None:
         return ""
     _check_template("title", check_text(asked, "title"), parameters)
-    return asked
+    # A title is shown to everybody.
+    secrets = [name for name in names_in(asked) if _is_secret(name, parameters)]
+    return with_texts(asked, dict.fromkeys(secrets, HIDDEN)) if secrets else asked
+
+
+def _is_secret(name: str, parameters: Parameters) -> bool:
+    is_number = parameters.annotations.get(name) in (int, float, "int", "float")
+    return is_secretive(name, "0" if is_number else "it")
 
 
 def _memory(asked: str | None, executor: Executor) -> int | None:
