@@ -195,3 +195,10 @@ class RunTimes:
     first_at: datetime | None = None  # when it was begun for the first time
     started_at: datetime | None = None  # when its last run began
     ended_at: datetime | None = None
+
+    @property
+    def took(self) -> timedelta | None:
+        """The duration of the last run; None if it has not ended."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return self.ended_at - self.started_at

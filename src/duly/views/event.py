@@ -48,17 +48,13 @@ class ReactionView:
     @classmethod
     def of(cls, reaction: Reaction) -> "ReactionView":
         fire, run = reaction.fire, reaction.run
-        took = None
-        if run is not None and run.started_at is not None and run.ended_at is not None:
-            took = run.ended_at - run.started_at
-        return cls(
-            id=fire.id,
+        return filled(
+            cls,
+            fire,
             schedule=reaction.schedule,
-            outcome=fire.outcome,
             reason=redacted(fire.reason),
-            job_id=fire.job_id,
             state=None if run is None else run.state.value,
-            took=duration(took),
+            took=None if run is None else duration(run.took),
         )
 
     @property

@@ -209,10 +209,7 @@ def reacts(plan: Plan) -> bool:
 def with_run(fire: Fire, run: RunTimes | None) -> Fire:
     if run is None:
         return fire
-    took = None
-    if run.started_at is not None and run.ended_at is not None:
-        took = run.ended_at - run.started_at
-    return replace(fire, state=run.state.value, started_at=run.first_at, took=took)
+    return replace(fire, state=run.state.value, started_at=run.first_at, took=run.took)
 
 
 async def history(
