@@ -233,7 +233,7 @@ def _host(url: str) -> str:
     return found[1].rpartition("@")[2] if found else url
 
 
-TARGET_KINDS: Final = ("celery", "rq", "dramatiq", "redis", "rabbitmq", "nats", "webhook")
+TARGET_KINDS: Final = ("celery", "rq", "dramatiq", "redis", "rabbitmq", "nats", "kafka", "webhook")
 # Nobody says what became of a message to another kind, unless its settings say so.
 REPORTING: Final = ("celery", "rq", "dramatiq", "webhook")
 _FIELDS: Final[Mapping[str, Kind[Any]]] = {

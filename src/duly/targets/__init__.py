@@ -48,4 +48,5 @@ _KINDS: Final = {
     "redis": ("redis_stream", "RedisStreamTarget"),
     "rabbitmq": ("rabbitmq", "RabbitMqTarget"),
     "nats": ("nats", "NatsTarget"),
+    "kafka": ("kafka", "KafkaTarget"),
 }
