@@ -408,7 +408,7 @@ def _all(calls: Iterable[Call[R]]) -> list[Call[R]]:
     for call in found:
         if not isinstance(call, Call):
             raise InvalidValue(f"{call!r} is not a call: use task.bind(…)")
-        for word in ("connection", "idempotency_key"):
+        for word in ("connection", "idempotency_key") if call.choices else ():
             if call.choices.get(word) is not None:
                 raise InvalidValue(
                     f"{call!r} has a {word} of its own; give it once: enqueue_many(…, {word}=…)"
