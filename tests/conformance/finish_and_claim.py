@@ -15,7 +15,7 @@ from duly.store.database import Ask, Operation, Row
 from duly.store.ids import Ids
 from duly.store.maintenance import Retention
 from duly.store.store import SqlStore
-from duly.store.values import SUSPECT, FinishedAndClaimed, JobDone
+from duly.store.values import CLOCK, SUSPECT, FinishedAndClaimed, JobDone
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check
@@ -133,7 +133,7 @@ async def jobs_are_finished_without_a_claim_in_one_statement_where_that_is_possi
     equal((await world.job(stale.id)).state, State.RUNNING)
     one, several = {"finish_and_claim": 1}, {"keep_plain": 1, "finish_plain": 1}
     asked = {name: count for name, count in watched.seen.items() if name in one | several}
-    equal(asked, one if watched.dialect.finishes_and_claims else several)
+    equal(asked, one if watched.dialect.writes_at_once else several)
 
 
 @check
@@ -142,7 +142,7 @@ async def a_turn_whose_answer_was_lost_is_found_done_and_its_claim_too(world: Wo
     node = World(SqlStore(losing), world.clock)
     first, second = await world.store.jobs.enqueue([call(), call()])
     [job] = (await node.finish_and_claim(1)).jobs
-    losing.lose("finish_and_claim" if losing.dialect.finishes_and_claims else "finish_plain")
+    losing.lose("finish_and_claim" if losing.dialect.writes_at_once else "finish_plain")
     with refused(OutcomeUnknown):
         await node.finish_and_claim(1, _done(job, "1"))
     before = await world.job(first)
@@ -206,7 +206,11 @@ async def success_in_passing_clears_the_crashes(world: World) -> None:
 async def only_what_nothing_waits_for_is_plain(world: World) -> None:
     lane = NamedLimit(name="crm", template="crm", concurrency=1)
     callback = Callback(task="after")
-    await world.add(plan(title="of a schedule"))
+    await world.add(
+        plan(title="of a schedule"),
+        plan("parallel", title="plain", overlap="allow"),
+        plan("spaced", "spaced 1m", title="a fixed delay waits for it", overlap="allow"),
+    )
     await world.enqueue(
         call(title="plain"),
         call(title="plain", terms=Terms(timeout=MINUTE, keep_result=MINUTE)),
@@ -220,9 +224,29 @@ async def only_what_nothing_waits_for_is_plain(world: World) -> None:
     await world.fire_after(MINUTE)
     await world.claim(20, free={"gpu": 1})
     held = await world.store.work.claimed_by(world.worker)
-    equal(len(held), 9)
+    equal(len(held), 11)
     equal({job.title for job in held if job.is_plain}, {"plain"})
     holds(all(job.is_plain for job in held if job.title == "plain"), "all of those")
+
+
+@check
+async def a_job_that_others_wait_for_since_an_edit_is_settled_in_passing(world: World) -> None:
+    await world.add(plan(rule="every 1m", overlap="allow"))
+    await world.fire_after(MINUTE)
+    [first] = (await world.finish_and_claim(1, shelf=CLOCK)).jobs
+    await world.store.schedules.edit(
+        "report", lambda old: replace(old, policies=replace(old.policies, overlap="queue_all"))
+    )
+    await world.fire_after(MINUTE)
+    [_, waiting] = await world.live()
+    equal(waiting.state, State.BLOCKED)
+    turn = await world.finish_and_claim(1, _done(first, encode([1])))
+    equal((list(turn.kept), list(turn.refused)), ([first.id], []))
+    ended = await world.job(first.id)
+    equal((ended.state, ended.result, ended.reason),
+          (State.SUCCEEDED, "[1]", "succeeded at attempt 1"))  # fmt: skip
+    equal([(job.id, job.state) for job in await world.live()], [(waiting.id, State.READY)])
+    equal(list((await world.finish_and_claim(1, _done(first))).refused), [], "again: as before")
 
 
 @check

@@ -7,7 +7,7 @@ not depend on the machine.
 
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ import pytest
 from duly.clock import now
 from duly.model.claimed import Claimed
 from duly.model.outcome import Succeeded
-from duly.model.policies import Policies
+from duly.model.policies import Overlap, Policies
 from duly.model.worker import WorkerInfo
 from duly.policy.firing import decide
 from duly.policy.verdict import Tried, judge
@@ -90,23 +90,37 @@ class Costs:
                 return
 
     async def _fire_and_settle(self, worker: WorkerInfo) -> None:
-        policies = Policies(overlap="allow")
-        plans = [plan(f"plan {n}", "every 1h", task="work", policies=policies) for n in range(50)]
-        await self._store.schedules.add(plans)
+        await self._add("allow")
         self._asked.clear()
         await self._fire()
         self._note("nothing to fire")
         self._clock.advance(timedelta(hours=1))
         await self._fire()
         self._note("fire 50")
+        jobs = [job for job in await self._claimed(worker) if job.is_plain]
+        await self._store.work.finish_and_claim([JobDone(job.id, job.fence) for job in jobs])
+        self._note("finish 50 of schedules that overlap")
+        await self._add("queue_one")
+        self._clock.advance(timedelta(hours=1))
+        await self._fire()
+        held = [job for job in await self._claimed(worker) if not job.is_plain]
+        assert len(jobs) == len(held) == 50
+        await self._store.work.settle([_succeeded(job) for job in held])
+        self._note("settle 50 of schedules")
+
+    async def _add(self, overlap: Overlap) -> None:
+        policies = Policies(overlap=overlap)
+        await self._store.schedules.add(
+            [plan(f"{overlap} {n}", "every 1h", task="work", policies=policies) for n in range(50)]
+        )
+
+    async def _claimed(self, worker: WorkerInfo) -> Sequence[Claimed]:
         request = ClaimRequest(
             worker=worker.id, queue="default", tasks=["work"], limit=BATCH, shelf=CLOCK
         )
         jobs = (await self._store.work.finish_and_claim([], request)).jobs
-        assert len(jobs) == 50
         self._asked.clear()
-        await self._store.work.settle([_succeeded(job) for job in jobs])
-        self._note("settle 50 of schedules")
+        return jobs
 
     async def _fire(self) -> None:
         await self._store.ledger.fire(decide, limit=200, trust=lambda _: True)

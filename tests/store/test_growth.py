@@ -147,8 +147,32 @@ CALLS: dict[str, dict[str, object]] = {
             {
                 "id": 999, "schedule_id": 7, "fire_id": 1, "state": "ready", "due_at": NOW,
                 "ready_at": NOW, "late": "skip", "priority": 0, "reason": "", "request": 999,
+                "unawaited": True,
             }
         ])
+    },
+    "write_fires": {
+        "schedules": json.dumps([
+            {
+                "id": 7, "revision": 0, "runs": 0, "cursor": NOW, "next_at": NOW + 1,
+                "zone_data": "2026f",
+            }
+        ]),
+        "fires": json.dumps([
+            {
+                "id": 998, "schedule_id": 7, "due_at": NOW, "covers_from": NOW, "count": 1,
+                "outcome": "queued", "reason": "", "job_id": 999, "series": 0,
+            }
+        ]),
+        "jobs": json.dumps([
+            {
+                "id": 999, "schedule_id": 7, "fire_id": 998, "state": "ready", "due_at": NOW,
+                "ready_at": NOW, "late": "skip", "priority": 0, "reason": "", "request": 999,
+                "unawaited": True,
+            }
+        ]),
+        "holder": None,
+        "block": None,
     },
     "hold_limits": {"names": ["lane 3", "lane 4"]},
     "look_into_limits": {"names": ["lane 3", "lane 4"], "queue": "default", "tasks": ["work"]},
@@ -258,7 +282,7 @@ class Tables:
             self.run(f"set {name} = {value}")
         for migration in migrations(POSTGRES):
             self.run(migration.script)
-        self.run(f"select duly.make_day('history', {NOW})")
+        self.run(f"select duly.make_day(name, {NOW}) from unnest(array['history', 'fire']) as name")
         for (table,) in self.run("select tablename from pg_tables where schemaname = 'duly'"):
             if not table.startswith(("history", "fire")):
                 self.run(f"alter table duly.{table} set (autovacuum_enabled = off)")

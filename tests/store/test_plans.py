@@ -20,7 +20,7 @@ from duly.store.sqlite.connection import connect, split_script
 from duly.store.statements import statements
 
 NOW = 1_800_000_000_000_000
-SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, finishes_and_claims=False)
+SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, writes_at_once=False)
 POSTGRES = Dialect("postgres")
 
 # What a worker asks for when it looks for work.
@@ -259,4 +259,6 @@ def literal(value: object) -> str:
     if isinstance(value, list):
         inside = ", ".join(literal(one) for one in value)
         return f"array[{inside}]"
+    if value is None:
+        return "null"
     return f"'{value}'" if isinstance(value, str) else str(value)

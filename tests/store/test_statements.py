@@ -15,9 +15,8 @@ from duly.store.statements import WORDS, Statements, Word, read_blocks, statemen
 STORE = Path(__file__).parents[2] / "src/duly/store"
 POSTGRES = Dialect("postgres")
 DIALECTS = [SQLITE, POSTGRES, POSTGRES.without_features()]
-ONLY_POSTGRES = {
-    "finish_and_claim"
-}  # elsewhere jobs are finished and claimed by several statements
+# They write several tables; elsewhere there is a statement for each.
+ONLY_POSTGRES = {"finish_and_claim", "write_fires"}
 
 
 def asked() -> set[str]:

@@ -55,6 +55,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
     part: int | None
     rank: int
     schedule: str | None = None  # its name; None also if the schedule was removed
+    unawaited: int = 0  # 1: no other job of its schedule waits for its end
 
     @property
     def called(self) -> str:
@@ -70,7 +71,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
     def is_plain(self) -> bool:
         """Return whether nothing depends on the job's end, so that the fast path can finish it."""
         return (
-            self.schedule_id is None
+            (self.schedule_id is None or self.unawaited == 1)
             and self.key is None
             and self.limits is None
             and self.step is None
@@ -103,5 +104,7 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 _COLUMNS = " ".join(
-    name for name in Claimed.__struct_fields__ if name not in ("reason", "rank", "schedule")
+    name
+    for name in Claimed.__struct_fields__
+    if name not in ("reason", "rank", "schedule", "unawaited")
 )

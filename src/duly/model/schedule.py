@@ -124,6 +124,11 @@ class Plan(Label):
             return False
         return True
 
+    @property
+    def unawaited(self) -> bool:
+        """Return whether nothing waits for the end of a run: no other run, and no fixed delay."""
+        return self.policies.overlap == "allow" and not isinstance(self.kept, Spaced)
+
     @cached_property
     def shown_zone(self) -> str:
         """The zone in which its moments are shown."""

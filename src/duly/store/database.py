@@ -72,7 +72,7 @@ class Dialect:
     skip_locked: bool = True  # else due schedules are read without a lock, and compared when set
     partitions: bool = True  # else old rows are deleted, not dropped by the day
     notify: bool = True  # else changes made by other processes are found by polling
-    finishes_and_claims: bool = True  # else jobs are finished and claimed by several statements
+    writes_at_once: bool = True  # several tables by one statement, else by one statement for each
     session: bool = True  # else no setting and no prepared statement outlives a transaction
 
     def without_features(self) -> "Dialect":
@@ -81,7 +81,7 @@ class Dialect:
             skip_locked=False,
             partitions=False,
             notify=False,
-            finishes_and_claims=False,
+            writes_at_once=False,
             session=False,
         )
 

@@ -116,7 +116,12 @@ class Ids:
 
     def confirm(self) -> Operation[None]:
         """Raise ``Forgotten`` unless the database knows the reservation."""
-        if self.holder is not None and not (yield Ask("confirm_ids", self.reservation)):
+        if self.holder is not None:
+            self.confirmed((yield Ask("confirm_ids", self.reservation)))
+
+    def confirmed(self, known: object) -> None:
+        """Raise ``Forgotten`` unless a statement found the reservation."""
+        if not known:
             raise Forgotten(self)
 
     def attempt(self) -> "RunIds":
@@ -144,7 +149,7 @@ class RunIds(Ids):
         self._drawn: list[int] = []
         self._confirmed = False
 
-    def draw(self, count: int) -> Operation[Iterator[int]]:
+    def take(self, count: int) -> list[int]:
         try:
             found = self._pool.take(count)
         except Dry as dry:
@@ -152,6 +157,18 @@ class RunIds(Ids):
             self._pool.give_back(drawn)
             raise Dry(len(drawn) + dry.needed) from None
         self._drawn += found
+        return found
+
+    @property
+    def reservation(self) -> dict[str, Value]:
+        return self._pool.reservation
+
+    def confirmed(self, known: object) -> None:
+        self._pool.confirmed(known)
+        self._confirmed = True
+
+    def draw(self, count: int) -> Operation[Iterator[int]]:
+        found = self.take(count)
         if found and not self._confirmed:
             yield from self._pool.confirm()
             self._confirmed = True

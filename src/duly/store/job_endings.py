@@ -17,17 +17,18 @@ from typing import NamedTuple
 from duly.errors import DulyError
 from duly.instants import from_us
 from duly.model.job import JobRequest
-from duly.model.outcome import REVOKE, SEND, MessageId
+from duly.model.outcome import REVOKE, SEND, MessageId, Succeeded
 from duly.model.payload import Json, decode, encode
 from duly.model.states import ENDED, WAITING, Move, State
 from duly.model.terms import Callback, Terms
 from duly.policy.firing import moment_after_end
+from duly.policy.verdict import Tried, judge
 from duly.store import flows, limits, rows
 from duly.store.database import Ask, Operation, Row
 from duly.store.flows import Advanced
 from duly.store.ids import CONFIRMED, Ids, all_new
 from duly.store.rows import JobEnding, LockedJob, ScheduleColumns
-from duly.store.values import JOBS, READY, SCHEDULES, Settled, Settlement
+from duly.store.values import JOBS, READY, SCHEDULES, JobDone, Settled, Settlement
 
 
 def call_back(
@@ -131,6 +132,28 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
         freed=[*moved.queues, *freed],
         tells=frozenset(moved.tells),
     )
+
+
+def settle_refused(done: Iterable[JobDone], *, ids: Ids) -> Operation[Settled]:
+    """Settle jobs that could not be finished in passing, though their claim is not lost.
+
+    Their schedule was edited while they ran: its other jobs may wait for their end now.
+    """
+    still: list[Settlement] = []
+    for one in done:
+        found = [rows.job(row) for row in (yield Ask("live_job", {"id": one.id}))]
+        still += [
+            Settlement(
+                job=job,
+                verdict=judge(Tried.of(job), Succeeded(None), from_us(0), dice=0.0),
+                outcome="succeeded",
+                result=one.result,
+                keep_result=rows.length(one.keep),
+            )
+            for job in found
+            if job.fence == one.fence
+        ]
+    return (yield from settle(still, ids=ids)) if still else Settled()
 
 
 class EndedJobs(NamedTuple):

@@ -15,9 +15,10 @@ has rows behind the cursor, as after a rewind, is decided apart from the others 
 decision with very many entries is written alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any, TypeAlias
 
 from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause
@@ -31,7 +32,7 @@ from duly.policy.sentences import merged
 from duly.rules.budget import MOST_STEPS, Budget
 from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.ids import Ids, all_new
+from duly.store.ids import CONFIRMED, Ids, NumbersTaken, all_new
 from duly.store.rows import ScheduleColumns
 from duly.store.values import Decide, Trust
 
@@ -77,11 +78,19 @@ PATIENCE = timedelta(seconds=60)
 
 
 def fire(
-    decide: Decide, *, limit: int, zone_data: str, ids: Ids, trust: Trust, settled: bool = False
+    decide: Decide,
+    *,
+    limit: int,
+    zone_data: str,
+    ids: Ids,
+    trust: Trust,
+    settled: bool = False,
+    at_once: bool = False,
 ) -> Operation[FiringResult]:
     """Fire at most ``limit`` due schedules: those with ``settled`` moments, or the others.
 
-    Settled moments are behind the cursor and in the ledger already.
+    Settled moments are behind the cursor and in the ledger already. With ``at_once`` one statement
+    writes what takes four, where the database can do that.
     """
     asked: dict[str, Value] = {
         "limit": limit,
@@ -95,9 +104,12 @@ def fire(
         return FiringResult(rest=rows.length(rest), distrusted=bool(due), settled=bool(more))
     now = from_us(due[0].now)
     firings, faults = yield from decided(due, decide, now)
-    written = yield from write(firings, faults, zone_data=zone_data, ids=ids)
+    if at_once and not settled:
+        written, rest, more = yield from _write_at_once(firings, faults, zone_data, ids)
+    else:
+        written = yield from write(firings, faults, zone_data=zone_data, ids=ids)
+        [(rest, more)] = yield Ask("next_due")  # asked last: what passes until then is not rested
     made = [job for firing in written for job in firing.jobs]
-    [(rest, more)] = yield Ask("next_due")  # asked last: what passes until then is not rested
     return FiringResult(
         schedules=len(written),
         fires=sum(len(firing.entries) for firing in written),
@@ -244,39 +256,101 @@ def write(
     firings: Sequence[Firing], faults: Sequence[Fault] = (), *, zone_data: str, ids: Ids
 ) -> Operation[list[Firing]]:
     """Write decisions: those on schedules that were changed meanwhile are left out."""
-    numbers = yield from ids.draw(2 * sum(len(firing.entries) for firing in firings))
-    numbered = [
-        (f, [(entry, next(numbers), next(numbers)) for entry in f.entries]) for f in firings
-    ]
-    advanced = yield Ask(
-        "advance_schedules",
-        {
-            "rows": rows.packed(
-                [_advance(f, entries, zone_data) for f, entries in numbered]
-                + [_set_aside(fault, zone_data) for fault in faults]
-            )
-        },
-    )
+    numbered = _numbered(firings, (yield from ids.draw(_wanted(firings))))
+    moved = _moved(numbered, faults, zone_data)
+    advanced = yield Ask("advance_schedules", {"rows": rows.packed(moved)})
     won = {number for (number,) in advanced}
-    numbered = [(f, entries) for f, entries in numbered if f.schedule.id in won]
-    fires = [
-        fire_values(f.schedule, entry, fire_id, job_id=job_id)
-        for f, entries in numbered
-        for entry, fire_id, job_id in entries
+    numbered = [one for one in numbered if one[0].schedule.id in won]
+    kept = _flat(numbered)
+    if kept:
+        fires = rows.packed(_fires(kept))
+        recorded = {number for (number,) in (yield Ask("record_fires", {"rows": fires}))}
+        kept = [one for one in kept if one[2] in recorded]
+        made = _made(kept)
+        if made:
+            all_new((yield Ask("add_fired_jobs", {"rows": rows.packed(made)})), len(made))
+    yield from _hand_over(numbered, kept)
+    return [firing for firing, _ in numbered]
+
+
+# An entry of a decision with the numbers of its fire and of its job.
+NumberedEntry: TypeAlias = tuple[LedgerEntry, int, int]
+NumberedFiring: TypeAlias = tuple[Firing, list[NumberedEntry]]
+FiredEntry: TypeAlias = tuple[StoredSchedule, LedgerEntry, int, int]
+
+
+def _write_at_once(
+    firings: Sequence[Firing], faults: Sequence[Fault], zone_data: str, ids: Ids
+) -> Operation[tuple[list[Firing], int | None, bool]]:
+    """Do the same in one statement; return also what ``next_due`` would.
+
+    The statement does not see what it writes: it finds the next moment of the other schedules.
+    """
+    wanted = _wanted(firings)
+    numbered = _numbered(firings, iter(ids.take(wanted)))
+    moved = _moved(numbered, faults, zone_data)
+    kept = _flat(numbered)
+    values: dict[str, Value] = {
+        "schedules": rows.packed(moved),
+        "fires": rows.packed(_fires(kept)),
+        "jobs": rows.packed(_made(kept)),
+        **(ids.reservation if wanted else CONFIRMED),
+    }
+    [(advanced, recorded, made, known, others, more, now)] = yield Ask("write_fires", values)
+    ids.confirmed(known)
+    numbered = [one for one in numbered if one[0].schedule.id in set(advanced)]
+    kept = [one for one in kept if one[2] in set(recorded)]
+    if made < len(_made(kept)):
+        raise NumbersTaken
+    yield from _hand_over(numbered, kept)
+    moments = [others, *(row["next_at"] for row in moved if row["id"] in set(advanced))]
+    coming = [moment for moment in moments if moment is not None]
+    rest = min(coming) - now if coming else None
+    return [firing for firing, _ in numbered], rest, more
+
+
+def _wanted(firings: Sequence[Firing]) -> int:
+    return 2 * sum(len(firing.entries) for firing in firings)
+
+
+def _numbered(firings: Sequence[Firing], numbers: Iterator[int]) -> list[NumberedFiring]:
+    return [(f, [(entry, next(numbers), next(numbers)) for entry in f.entries]) for f in firings]
+
+
+def _moved(
+    numbered: Sequence[NumberedFiring], faults: Sequence[Fault], zone_data: str
+) -> list[dict[str, Any]]:
+    advanced = [_advance(firing, entries, zone_data) for firing, entries in numbered]
+    return advanced + [_set_aside(fault, zone_data) for fault in faults]
+
+
+def _flat(numbered: Sequence[NumberedFiring]) -> list[FiredEntry]:
+    return [(firing.schedule, *entry) for firing, entries in numbered for entry in entries]
+
+
+def _fires(kept: Sequence[FiredEntry], *, series: int = CLOCK) -> list[dict[str, object]]:
+    return [
+        fire_values(schedule, entry, fire_id, job_id=job_id, series=series)
+        for schedule, entry, fire_id, job_id in kept
     ]
-    if fires:
-        recorded = {n for (n,) in (yield Ask("record_fires", {"rows": rows.packed(fires)}))}
-        kept = [
-            (f.schedule, entry, fire_id, job_id)
-            for f, entries in numbered
-            for entry, fire_id, job_id in entries
-            if fire_id in recorded
-        ]
-        yield from _add_fired_jobs(kept)
-    stopping = [number for f, _ in numbered for number in f.stopping]
+
+
+def _made(kept: Sequence[FiredEntry], *, series: int = CLOCK) -> list[dict[str, object]]:
+    """Return the jobs of these fires. The request of one is its own number, or the backfill's."""
+    return [
+        _job(schedule, entry.job, fire_id, job_id)
+        | {"request": series if entry.cause is Cause.ASKED else job_id}
+        for schedule, entry, fire_id, job_id in kept
+        if entry.job
+    ]
+
+
+def _hand_over(numbered: Sequence[NumberedFiring], kept: Sequence[FiredEntry]) -> Operation[None]:
+    """Give waiting jobs to newer fires, and ask running ones to end."""
+    yield from _take_over(kept)
+    stopping = [number for firing, _ in numbered for number in firing.stopping]
     if stopping:
         yield from stop(stopping, "replaced by a newer run of its schedule")
-    return [f for f, _ in numbered]
 
 
 def write_manual(
@@ -285,12 +359,11 @@ def write_manual(
     """Write fires outside the clock, without moving the cursor; return the ids of their jobs."""
     numbers = yield from ids.draw(2 * len(entries))
     kept = [(schedule, entry, next(numbers), next(numbers)) for entry in entries]
-    fires = [
-        fire_values(schedule, entry, fire_id, job_id=job_id, series=series)
-        for _, entry, fire_id, job_id in kept
-    ]
-    yield Ask("record_fires", {"rows": rows.packed(fires)})
-    yield from _add_fired_jobs(kept, series=series)
+    yield Ask("record_fires", {"rows": rows.packed(_fires(kept, series=series))})
+    made = _made(kept, series=series)
+    if made:
+        all_new((yield Ask("add_fired_jobs", {"rows": rows.packed(made)})), len(made))
+    yield from _take_over(kept)
     return [job_id for _, _, _, job_id in kept]
 
 
@@ -301,17 +374,7 @@ def stop(job_ids: Iterable[int], reason: str) -> Operation[list[int]]:
     return [number for (number,) in told]
 
 
-def _add_fired_jobs(
-    kept: Sequence[tuple[StoredSchedule, LedgerEntry, int, int]], *, series: int = CLOCK
-) -> Operation[None]:
-    made = [
-        _job(s, entry.job, fire_id, job_id)
-        | {"request": series if entry.cause is Cause.ASKED else job_id}
-        for s, entry, fire_id, job_id in kept
-        if entry.job
-    ]
-    if made:
-        all_new((yield Ask("add_fired_jobs", {"rows": rows.packed(made)})), len(made))
+def _take_over(kept: Sequence[FiredEntry]) -> Operation[None]:
     taken = [(s, entry, w, n) for s, entry, n, _ in kept if (w := entry.takes_over)]
     if taken:
         newer = [_taken(s, entry, waiting, number) for s, entry, waiting, number in taken]
@@ -322,9 +385,7 @@ def _add_fired_jobs(
         yield Ask("forget_signals", {"ids": ids})
 
 
-def _advance(
-    firing: Firing, entries: Sequence[tuple[LedgerEntry, int, int]], zone_data: str
-) -> dict[str, object]:
+def _advance(firing: Firing, entries: Sequence[NumberedEntry], zone_data: str) -> dict[str, Any]:
     pause = firing.schedule.pause
     # Without a next moment, the schedule keeps waiting for the same job.
     awaiting = firing.schedule.awaiting if firing.next_at is None else None
@@ -351,7 +412,7 @@ def _goes_on(pause: Pause, firing: Firing) -> bool:
     return firing.cursor < pause.until
 
 
-def _set_aside(fault: Fault, zone_data: str) -> dict[str, object]:
+def _set_aside(fault: Fault, zone_data: str) -> dict[str, Any]:
     return {
         "id": fault.id,
         "revision": fault.revision,
@@ -401,6 +462,7 @@ def _job(schedule: StoredSchedule, job: NewJob, fire_id: int, job_id: int) -> di
         "retry": schedule.plan.policies.retry,
         "priority": job.priority,
         "reason": job.reason,
+        "unawaited": schedule.plan.unawaited,
     }
 
 

@@ -194,15 +194,16 @@ def _new(schedule: StoredSchedule) -> dict[str, Value]:
 
 def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation[StoredSchedule]:
     row, schedule, now = yield from lock(name, editor)
-    plan = change(schedule.plan)
+    old = schedule.plan
+    plan = change(old)
     if plan.name != name:
         raise InvalidValue(
             f'"{name}" cannot become "{plan.name}": a schedule is identified by its name'
         )
-    runs = 0 if schedule.plan.policies.max_runs is None else schedule.runs
+    runs = 0 if old.policies.max_runs is None else schedule.runs
     ends, goes_on = runs_left(plan, runs) == 0, schedule.runs_left != 0
-    retimed = _timing(plan) != _timing(schedule.plan) or not (ends or goes_on)
-    values = values_of(row) | _changed(row, schedule.plan, plan) | {"fault": None, "runs": runs}
+    retimed = _timing(plan) != _timing(old) or not (ends or goes_on)
+    values = values_of(row) | _changed(row, old, plan) | {"fault": None, "runs": runs}
     if retimed and schedule.pause is not None and not schedule.pause.catch_up:
         values["cursor"] = yield from skip_until(now, schedule, row, editor.ids)
     elif schedule.fault is not None and schedule.pause is None:
@@ -218,7 +219,9 @@ def edit(name: str, change: Callable[[Plan], Plan], editor: Editor) -> Operation
             values |= {"next_at": None, "awaiting": schedule.awaiting}
     if ends and schedule.pause is None:
         values["next_at"] = None
-    yield from write_change(values, editor.who, _difference(schedule.plan, plan))
+    if not plan.unawaited and (plan.policies, plan.rule) != (old.policies, old.rule):
+        yield Ask("set_awaited", {"schedule_id": schedule.id})
+    yield from write_change(values, editor.who, _difference(old, plan))
     return (yield from get(name))
 
 

@@ -312,6 +312,7 @@ class LedgerStore(Noun):
                 ids=self._db.attempt(),
                 trust=trust,
                 settled=settled,
+                at_once=self._db.database.dialect.writes_at_once,
             )
         )
         if fired.later:

@@ -16,9 +16,9 @@ from duly.model.limit import Queue
 from duly.model.payload import check_text
 from duly.model.worker import Order, Profile, WorkerInfo, refuse_another_app
 from duly.store import audit, claims, finish_and_claim, rows
-from duly.store.database import Ask, Operation, Row, alone
+from duly.store.database import Ask, Operation, Row, Start, alone
 from duly.store.ids import KeptIds
-from duly.store.job_endings import settle
+from duly.store.job_endings import settle, settle_refused
 from duly.store.transactions import ready_in
 from duly.store.values import (
     CAREFUL,
@@ -128,9 +128,18 @@ class WorkStore(Noun):
         """
         if request is not None and request.shelf == CAREFUL:
             request = None  # nothing that has limits or needs resources is claimed in passing
-        if self._db.database.dialect.finishes_and_claims and not (request and request.among):
-            return await finish_and_claim.run(self._db, done, request or finish_and_claim.NO_CLAIM)
-        return await self._db.write(lambda: claims.finish_and_claim(done, request))
+        if self._db.database.dialect.writes_at_once and not (request and request.among):
+            answer = await finish_and_claim.run(
+                self._db, done, request or finish_and_claim.NO_CLAIM
+            )
+        else:
+            answer = await self._db.write(lambda: claims.finish_and_claim(done, request))
+        if not answer.refused:
+            return answer
+        refused = [one for one in done if one.id in answer.refused]
+        settled = await self._settled(lambda: settle_refused(refused, ids=self._db.attempt()))
+        lost = [number for number in answer.refused if number not in settled.kept]
+        return claims.finished_and_claimed(done, answer.jobs, lost)
 
     @verb(None)
     async def claim(self, request: ClaimRequest) -> Claims:
@@ -167,6 +176,9 @@ class WorkStore(Noun):
         start = self._db.audited(
             lambda: settle(settlements, ids=self._db.attempt()), audit.settled(settlements)
         )
+        return await self._settled(start)
+
+    async def _settled(self, start: Start[Settled]) -> Settled:
         settled = await self._db.write(start)
         self._db.nudge(*sorted(settled.tells), *ready_in(settled.freed))
         return settled

@@ -204,7 +204,7 @@ NO_TABLES = (
 # As our own databases are, which are not imported here: they bring their drivers along.
 DIALECTS = {
     "postgresql": Dialect("postgres"),
-    "sqlite": Dialect("sqlite", skip_locked=False, partitions=False, finishes_and_claims=False),
+    "sqlite": Dialect("sqlite", skip_locked=False, partitions=False, writes_at_once=False),
 }
 
 _BRACKETS = {

@@ -151,7 +151,8 @@ create table duly.job (
     fair        boolean not null default false,
     waits       text collate "C",
     waits_for   text collate "C",
-    shelf       smallint not null default 0
+    shelf       smallint not null default 0,
+    unawaited   boolean not null default false  -- no other job of its schedule waits for its end
 ) {postgres with (fillfactor = 90, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
              autovacuum_vacuum_cost_delay = 0)} {sqlite strict};
 

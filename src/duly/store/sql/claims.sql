@@ -50,7 +50,7 @@ not exists (select 1
    and {claimable}
    and queue = :queue
    and {plain}
-returning {job}, rank, {schedule_name};
+returning {job}, rank, {schedule_name}, unawaited::int;
 
 -- name: claim_held
 -- The same for a worker that has locked the queue and checked its limits.
@@ -65,7 +65,7 @@ returning {job}, rank, {schedule_name};
               {skipping})}
    and {claimable}
    and queue = :queue
-returning {job}, rank, {schedule_name};
+returning {job}, rank, {schedule_name}, unawaited::int;
 
 -- name: claim_of_tasks
 -- Claim the first jobs of each of these tasks, without reading the ready jobs of other tasks.
@@ -85,7 +85,7 @@ returning {job}, rank, {schedule_name};
    and {claimable}
    and queue = :queue
    and (:held::int = 1 or {plain})
-returning {job}, rank, {schedule_name};
+returning {job}, rank, {schedule_name}, unawaited::int;
 
 -- part: ready_here
 -- The shelf is in a query of its own: compared with a known number, the index of that shelf would match.
@@ -178,7 +178,7 @@ select tenant
             limit :limit)}
    and {claimable}
    and queue = :queue
-returning {job}, rank, {schedule_name};
+returning {job}, rank, {schedule_name}, unawaited::int;
 
 -- part: careful_here
 state = 'ready' and shelf = 3 and queue = :queue
@@ -242,7 +242,7 @@ select mine.limits
 {claimed}
  where id {in :ids::bigint[]}
    and {claimable}
-returning {job}, rank, {schedule_name};
+returning {job}, rank, {schedule_name}, unawaited::int;
 
 -- name: hold_queue
 -- Lock the queue's row: claims from a limited or fair queue happen one after the other.
@@ -323,6 +323,11 @@ select queue, shelf,
 having max(mine)
  order by 1, 2;
 
+-- part: nothing_waits
+-- No other job waits for the end of this one. Whoever makes the schedule stop to overlap says so on its
+-- jobs, so this is decided by the row and not by what a worker knows.
+(schedule_id is null or unawaited)
+
 -- part: succeeded
 {ended_columns}
 select mine.id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
@@ -338,13 +343,13 @@ insert into duly.history {succeeded}
   join duly.job on job.id = mine.id
  cross join {clock}
  where {hint job.id in :rows ->> 0::bigint}
-   and job.fence = :fence and job.state = 'running'
+   and job.fence = :fence and job.state = 'running' and {nothing_waits}
    {for update of job};
 
 -- name: finish_plain
 -- … and delete them from the hot table.
 delete from duly.job
- where id {in :ids::bigint[]} and fence = :fence and state = 'running'
+ where id {in :ids::bigint[]} and fence = :fence and state = 'running' and {nothing_waits}
 returning id;
 
 -- name: finish_and_claim for postgres
@@ -359,7 +364,7 @@ returning id;
 -- :ids rise, so that width_bucket finds the place of an id by halving.
 with done as (
     delete from duly.job
-     where id {in :ids::bigint[]} and state = 'running'
+     where id {in :ids::bigint[]} and state = 'running' and {nothing_waits}
        and fence = (:fences::bigint[])[width_bucket(id, :ids::bigint[])]
     returning {job}, request),
 kept as (
@@ -381,13 +386,13 @@ taken as (
        and {claimable}
        and queue = :queue
        and {plain}
-    returning {job}, rank)
-select (select json_agg(json_build_array({job}, rank, {schedule_name}))::text
+    returning {job}, rank, unawaited)
+select (select json_agg(json_build_array({job}, rank, {schedule_name}, unawaited::int))::text
           from (select * from taken order by rank, id) as taken),
        (select json_agg(id)::text from done);
 
 -- name: held_jobs
-select {job}, rank, {schedule_name}
+select {job}, rank, {schedule_name}, unawaited::int
   from duly.job
  where worker = :worker
  order by id + 0;

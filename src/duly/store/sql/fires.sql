@@ -1,17 +1,61 @@
 -- part: fire
 id, schedule_id, due_at, covers_from, count, outcome, cause, reason, decided_at, job_id, series
 
--- name: record_fires
--- A fire that is already recorded is not an error: it gets no second row and no job.
-insert into duly.fire (id, schedule_id, due_at, covers_from, count, outcome, cause, reason,
-                       decided_at, job_id, series)
+-- part: recording
+insert into duly.fire ({fire})
 select id, schedule_id, due_at, covers_from, count, outcome, cause, reason, {now}, job_id, series
-  from {rows :rows as decided (
-           id bigint, schedule_id bigint, due_at bigint, covers_from bigint, count bigint,
-           outcome text, cause text, reason text, job_id bigint, series bigint)}
+
+-- part: decided_fire
+id bigint, schedule_id bigint, due_at bigint, covers_from bigint, count bigint, outcome text,
+           cause text, reason text, job_id bigint, series bigint
+
+-- part: recorded_once
+-- A fire that is already recorded is not an error: it gets no second row and no job.
+on conflict (schedule_id, due_at, series) do nothing
+returning id
+
+-- name: record_fires
+{recording}
+  from {rows :rows as decided ({decided_fire})}
  where true
-    on conflict (schedule_id, due_at, series) do nothing
-returning id;
+    {recorded_once};
+
+-- name: write_fires for postgres
+-- Advance schedules, record their fires and create the jobs of these, in one round trip. A schedule that
+-- was changed since it was read is not advanced and gets no fires; a fire that is already recorded gets
+-- no job. And the next moment of the other schedules, and whether a schedule with recorded fires after
+-- its cursor is due.
+with reserved (known) as (select {reserved}),
+advanced as (
+    update duly.schedule
+    {advancing}
+      from {rows :schedules as decided ({decided_schedule})}
+     where {hint schedule.id in :schedules ->> 'id'::bigint}
+       and {as_decided}
+       and (select known from reserved)
+    returning schedule.id, name, task, args, queue, tenant, submitter, title, tags, owner, version, limits,
+              needs, terms),
+recorded as (
+    {recording}
+      from {rows :fires as decided ({decided_fire})}
+     where schedule_id in (select advanced.id from advanced)
+        {recorded_once}),
+made as (
+    {making}
+      from {rows :jobs as made ({made_job})}
+      join advanced as schedule on schedule.id = made.schedule_id
+     cross join {clock}
+     where made.fire_id in (select recorded.id from recorded)
+        on conflict (id) do nothing
+    returning id)
+select array(select id from advanced), array(select id from recorded), (select count(*) from made),
+       (select known from reserved),
+       (select next_at
+          from duly.schedule
+         where next_at is not null and id not in (select advanced.id from advanced)
+         order by next_at
+         limit 1),
+       exists (select 1 from duly.schedule where next_at <= {now} and settled_until > cursor), {now};
 
 -- name: merge_fires
 -- Older fires whose waiting job now stands for a newer one.

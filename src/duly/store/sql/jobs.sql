@@ -246,11 +246,11 @@ delete from duly.job_key
    and not exists (select 1 from duly.job where job.id = job_key.job_id)
 returning job_id;
 
--- name: add_fired_jobs
+-- part: making
 -- Create the jobs of fires from their schedules. The request of a job is its own number, or that of
 -- its backfill. All shell and HTTP schedules share a task, so their jobs get the schedule's name as
 -- title.
-insert into duly.job ({new_columns})
+insert into duly.job ({new_columns}, unawaited)
 select made.id, task, args, queue, made.priority, tenant, submitter,
        case when title = '' and task like 'duly.%' then schedule.name else title end, tags,
        owner, version, null, made.state, clock.now, made.due_at, made.ready_at, made.deadline,
@@ -260,15 +260,27 @@ select made.id, task, args, queue, made.priority, tenant, submitter,
        (select {shelf_of_moment}
           from (select schedule.limits as limits, schedule.needs as needs, 0 as crashes,
                        made.priority as priority, made.schedule_id as schedule_id,
-                       made.request as request, made.id as id) as it)
-  from {rows :rows as made (
-           id bigint, schedule_id bigint, fire_id bigint, state text, due_at bigint, ready_at bigint,
-           deadline bigint, late text, retry text, priority smallint, reason text, request bigint)}
+                       made.request as request, made.id as id) as it), made.unawaited
+
+-- part: made_job
+id bigint, schedule_id bigint, fire_id bigint, state text, due_at bigint, ready_at bigint,
+           deadline bigint, late text, retry text, priority smallint, reason text, request bigint,
+           unawaited boolean
+
+-- name: add_fired_jobs
+{making}
+  from {rows :rows as made ({made_job})}
   join duly.schedule on schedule.id = made.schedule_id
  cross join {clock}
  where {hint schedule.id in :rows ->> 'schedule_id'::bigint}
     on conflict (id) do nothing
 returning id;
+
+-- name: set_awaited
+-- From now on other jobs of the schedule may wait for the end of these.
+update duly.job
+   set unawaited = {postgres false}{sqlite 0}
+ where schedule_id = :schedule_id and unawaited;
 
 -- name: take_over
 -- Let a waiting job stand for a newer fire of its schedule.

@@ -133,9 +133,7 @@ select {schedule}, {now}
  order by id
  limit :limit;
 
--- name: advance_schedules
--- Compare and set: a decision is written only if the revision is still the one it was made on.
-update duly.schedule
+-- part: advancing
    set cursor = {greatest}(schedule.cursor, decided.cursor),
        next_at = decided.next_at,
        awaiting = decided.awaiting,
@@ -144,12 +142,22 @@ update duly.schedule
        runs = schedule.runs + decided.runs,
        zone_data = decided.zone_data,
        revision = schedule.revision + 1
-  from {rows :rows as decided (
-           id bigint, revision bigint, cursor bigint, next_at bigint, awaiting bigint, fault text,
-           pause text, runs bigint, zone_data text)}
- where {hint schedule.id in :rows ->> 'id'::bigint}
-   and schedule.id = decided.id
+
+-- part: decided_schedule
+id bigint, revision bigint, cursor bigint, next_at bigint, awaiting bigint, fault text,
+           pause text, runs bigint, zone_data text
+
+-- part: as_decided
+-- Compare and set: a decision is written only if the revision is still the one it was made on.
+schedule.id = decided.id
    and schedule.revision = decided.revision
+
+-- name: advance_schedules
+update duly.schedule
+   {advancing}
+  from {rows :rows as decided ({decided_schedule})}
+ where {hint schedule.id in :rows ->> 'id'::bigint}
+   and {as_decided}
 returning schedule.id;
 
 -- name: change_schedule

@@ -36,7 +36,7 @@ from duly.store.statements import statements as statements_of
 T = TypeVar("T")
 
 # There is one writer at a time, so there are no locked rows to skip.
-SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, finishes_and_claims=False)
+SQLITE = Dialect("sqlite", skip_locked=False, partitions=False, writes_at_once=False)
 PROLONG = "update duly_worker set lease_until = lease_until + :stalled where lease_until > :since"
 ANY_TOPIC = "*"  # something changed, and it is not known what
 DEADLINE = timedelta(seconds=30)

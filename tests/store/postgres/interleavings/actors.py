@@ -67,7 +67,7 @@ def numbers(block: int) -> Ids:
     return ids
 
 
-def fire(block: int) -> Operation[FiringResult]:
+def fire(block: int, *, at_once: bool = True) -> Operation[FiringResult]:
     """A scheduler that draws its numbers from a block of its own."""
     return ledger.fire(
         decide,
@@ -75,6 +75,7 @@ def fire(block: int) -> Operation[FiringResult]:
         zone_data=zone_data_version(),
         ids=numbers(block),
         trust=lambda _: True,
+        at_once=at_once,
     )
 
 

@@ -1,7 +1,14 @@
 """Cases about finishing and claiming in one statement, and what must hold in every order."""
 
-from duly.store.values import SUSPECT, FinishedAndClaimed
-from tests.factories import call
+from dataclasses import replace
+
+from duly.model.schedule import Plan
+from duly.policy.firing import decide
+from duly.store import schedule_changes
+from duly.store.job_endings import settle_refused
+from duly.store.transactions import Editor
+from duly.store.values import SUSPECT, FinishedAndClaimed, JobDone
+from tests.factories import call, plan
 from tests.interleaving.interleave import Explored, Order, Program, once
 from tests.store.postgres.interleavings.actors import (
     LEASE,
@@ -11,6 +18,7 @@ from tests.store.postgres.interleavings.actors import (
     Scene,
     claim,
     expect,
+    numbers,
     take_back,
     turn,
 )
@@ -80,3 +88,33 @@ async def a_zombie_in_passing_and_its_successor(scene: Scene) -> Explored:
         zombie=once(lambda: turn(job)),
         reaper=takes_back_and_claims,
     )
+
+
+async def an_edit_and_an_end_in_passing(scene: Scene) -> Explored:
+    """A schedule stops to overlap while its job ends, and its next job waits for that end."""
+    await scene.add(plan(rule="every 1h", overlap="allow"))
+    await scene.worker()
+    scene.wait(3600)
+    await scene.fire()
+    job = await scene.begin()
+    editor = Editor("me", decide, numbers(3))
+
+    def in_line(old: Plan) -> Plan:
+        return replace(old, policies=replace(old.policies, overlap="queue_one"))
+
+    def stops_to_overlap_and_runs() -> Program:
+        yield lambda: schedule_changes.edit("report", in_line, editor)
+        return (yield lambda: schedule_changes.run("report", 4_000, editor))
+
+    def ends() -> Program:
+        taken = yield lambda: turn(job)
+        assert isinstance(taken, FinishedAndClaimed)
+        if job.id in taken.kept:
+            return taken
+        return (yield lambda: settle_refused([JobDone(job.id, job.fence)], ids=numbers(70)))
+
+    async def it_has_ended(order: Order) -> Broken:
+        state = (await scene.states())[job.id]
+        return expect(state == "succeeded", f"the job that ended is {state}")
+
+    return await scene.play(it_has_ended, most=80, editor=stops_to_overlap_and_runs, worker=ends)
