@@ -271,8 +271,8 @@ def shown(answer: Any) -> object:  # noqa: ANN401
             return shown(answer.jobs), answer.after, answer.searched_to
         case NewSecret():  # the secret is another one each time
             return answer.token
-        case list() | tuple():
-            return [shown(each) for each in answer]
+        case [*parts]:
+            return [shown(each) for each in parts]
         case _:
             return answer
 

@@ -278,6 +278,17 @@ async def test_where_nothing_can_be_known_nobody_is_asked(store: Store) -> None:
     assert len(await living(store)) == 1
 
 
+async def test_a_worker_of_another_namespace_is_left_to_its_lease(
+    store: Store, sleeper: "subprocess.Popen[bytes]"
+) -> None:
+    elsewhere = replace(host_of(sleeper.pid), space="pid:[1] time:[1]")
+    shows(sleeper, await enlisted(store, elsewhere))
+    async with Judge(store) as judge:
+        sleeper.kill()
+        await asyncio.to_thread(sleeper.wait)
+        assert await judge.died() == []
+
+
 async def test_a_worker_is_dead_only_when_its_children_are(
     store: Store, sleeper: "subprocess.Popen[bytes]"
 ) -> None:
