@@ -1,7 +1,7 @@
 # The verbs of the house. `make` alone lists them; each works from a bare clone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test test-rest test-all test-system check bench campaign simulate docs reference screenshots setup pins sbom clean
+.PHONY: help demo quick test test-rest test-all test-system test-ray check bench campaign simulate docs reference screenshots setup pins sbom clean
 
 BIN := .venv/bin
 
@@ -43,6 +43,11 @@ test-all: check ## Check, then run every test on each CPython that is found (ARG
 
 test-system: .venv/installed-dev ## Tests that depend on Python and the user, with the system's Python and an ordinary user
 	sh scripts/test-elsewhere system
+
+test-ray: .venv/installed-dev ## Run the tests of the engine Ray, which is installed into .venv/ray (300 MB)
+	$(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python .venv/ray
+	$(BIN)/uv pip install --quiet --python .venv/ray/bin/python 'ray[default]>=2.40'
+	PATH="$(CURDIR)/.venv/ray/bin:$$PATH" $(BIN)/python -m pytest tests/engines/test_ray.py $(ARGS)
 
 check: .venv/installed-dev ## Format, lint, types and the direction of imports
 	$(BIN)/ruff format --check --quiet
