@@ -118,9 +118,10 @@ async def _outcome(run: Execution, arguments: Mapping[str, object]) -> Outcome |
         except BaseException as error:  # noqa: BLE001 - SystemExit would end the loop and every job
             return raised(error, definition.retry)
     # A built-in task may return the outcome itself.
-    return found if isinstance(found, HandedOff | Postponed) else returned(found, definition)
+    return found if isinstance(found, _OUTCOMES) else returned(found, definition)
 
 
+_OUTCOMES = (HandedOff, Postponed)  # not a union, which would be made anew for every job
 # By duly, and then this outcome is not used; or by itself.
 _CANCELLED = Raised("CancelledError", "the task was cancelled, and not by duly")
 
