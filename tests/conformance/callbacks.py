@@ -93,8 +93,7 @@ async def who_runs_what_follows_is_told(world: World) -> None:
     )
     await world.enqueue(call(terms=terms), call(terms=terms))
     well, stopped = await world.claim(2)
-    told: list[str] = []
-    world.store.listen(told.append)
+    told = world.listen()
     await world.end(well)
     holds("ready:one" in told, f"of {told}")
     await world.store.jobs.cancel(stopped.id)

@@ -201,8 +201,7 @@ async def a_write_whose_answer_was_lost_is_there_once(world: World) -> None:
 
 @check
 async def who_reads_along_is_told(world: World) -> None:
-    heard: list[str] = []
-    world.store.listen(heard.append)
+    heard = world.listen()
     jobs = await begun(world, 11)
     heard.clear()
     await world.store.journal.write([line(world, jobs[0], "a"), note(jobs[1], 1)])

@@ -29,8 +29,7 @@ async def a_paused_schedule_fires_nothing_and_has_no_next_moment(world: World) -
 @check
 async def a_change_by_a_person_wakes_the_services_that_it_concerns(world: World) -> None:
     await world.add(plan())
-    heard: list[str] = []
-    world.store.listen(heard.append)
+    heard = world.listen()
     await world.store.schedules.pause("report")
     equal(heard, [SCHEDULES])
     await world.store.limits.set("crm", concurrency=2, rate=None)

@@ -42,8 +42,7 @@ async def a_job_whose_arguments_do_not_fit_gives_its_place_back(world: World) ->
 
 @check
 async def who_can_go_on_is_told(world: World) -> None:
-    told: list[str] = []
-    world.store.listen(told.append)
+    told = world.listen()
     await world.enqueue(limited(), limited(queue="other"))
     job = await world.begin()
     equal(await world.claim(10, queue="other"), [])
@@ -64,8 +63,7 @@ async def who_can_go_on_because_another_came_too_late_is_told(world: World) -> N
     equal([await world.claim(10), await world.claim(10, queue="other")], [[], []])
     await world.end(job)
     world.wait(2 * MINUTE)
-    told: list[str] = []
-    world.store.listen(told.append)
+    told = world.listen()
     equal((await world.dispatch()).expired, 1)
     holds("ready:other" in told, f"of {told}")
 

@@ -42,8 +42,7 @@ async def jobs_that_are_too_large_wake_nobody(world: World) -> None:
     """Whoever cannot run them would ask for them again and again, for nothing."""
     await world.enqueue(*(call(needs={"gpu": 9}) for _ in range(MOST_CANDIDATES)))
     request = await world.claim_request(1, shelf=CAREFUL, free={"gpu": 8})
-    heard: list[str] = []
-    world.store.listen(heard.append)
+    heard = world.listen()
     equal((await world.store.work.claim(request)).jobs, [])
     equal(heard, [])
 

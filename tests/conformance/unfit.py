@@ -284,7 +284,6 @@ async def workers_hear_of_what_is_set_free(world: World) -> None:
     world.wait(2 * MINUTE)
     equal(await _hold(world), 1)
     await world.new_worker(tasks=["strange"])
-    heard: list[str] = []
-    world.store.listen(heard.append)
+    heard = world.listen()
     equal(await world.free_unfit(), 1)
     equal(heard, ["ready:bulk"])

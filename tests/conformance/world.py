@@ -62,6 +62,12 @@ class World:
     def now(self) -> datetime:
         return self.clock.now()
 
+    def listen(self) -> list[str]:
+        """Return the list of the topics from now on, without that of a listener that connects."""
+        heard: list[str] = []
+        self.store.listen(lambda topic: None if topic == "*" else heard.append(topic))
+        return heard
+
     def wait(self, length: timedelta) -> None:
         self.clock.advance(length)
 
