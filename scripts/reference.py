@@ -161,9 +161,17 @@ def _sentence(text: str) -> str:
     return f"{' '.join(text.split())}\n" if text else ""
 
 
+REACHED = """\
+A world in which no lease ever expires says nothing about leases. Each of these is counted;
+a run of `make test-rest` in which one of them never happens fails, and `make simulate` prints how
+often each did:
+"""
+
+
 def guards_page() -> str:
     sys.path.insert(0, str(DOCS.parent))
-    from tests.simulation.sabotages import SABOTAGES  # noqa: PLC0415 - tests are no package
+    from tests.simulation.counts import SOMETIMES  # noqa: PLC0415 - tests are no package
+    from tests.simulation.sabotages import SABOTAGES  # noqa: PLC0415
     from tests.simulation.telling import told  # noqa: PLC0415
 
     rows = "".join(
@@ -171,7 +179,8 @@ def guards_page() -> str:
         for guard, removed in SABOTAGES.items()
     )
     titles = "guard that is removed | where | the promise that is then broken | seed"
-    return f"| {titles} |\n| --- | --- | --- | --- |\n{rows}"
+    table = f"| {titles} |\n| --- | --- | --- | --- |\n{rows}"
+    return f"{table}\n## What the simulator reaches\n\n{REACHED}{', '.join(SOMETIMES)}.\n"
 
 
 def _place(removed: "Sabotage") -> str:

@@ -1,8 +1,9 @@
 """A client as a process of its own: asks for one job for each idempotency key, in order.
 
-    python -m tests.acceptance.client STORE FILE --keys COUNT [--number N]
+    python -m tests.acceptance.client STORE FILE --keys COUNT [--join] [--number N]
 
-It begins where the others are, and writes into the file which number each key was answered with.
+It writes into the file which number each key was answered with. With ``--join``, it begins where
+the others are.
 """
 
 import argparse
@@ -16,9 +17,8 @@ from tests.acceptance import tasks
 from tests.acceptance.opening import opened
 
 
-async def main(url: str, file: Path, keys: int) -> None:
+async def main(url: str, key: int, keys: int) -> None:
     store = await opened(url)
-    key = first(file)
     while key <= keys:
         try:
             [number] = await store.jobs.enqueue_once(
@@ -32,8 +32,8 @@ async def main(url: str, file: Path, keys: int) -> None:
     await store.close()
 
 
-def first(file: Path) -> int:
-    """Return the key that was last answered, or the first one."""
+def newest(file: Path) -> int:
+    """Return the last key that was answered, or the first one."""
     lines = [line.split() for line in file.read_text().splitlines()]
     return max((int(words[1]) for words in lines if words[0] == "promised"), default=1)
 
@@ -43,7 +43,9 @@ if __name__ == "__main__":
     parser.add_argument("store")
     parser.add_argument("file")
     parser.add_argument("--keys", type=int, default=1)
+    parser.add_argument("--join", action="store_true")
     parser.add_argument("--number", default="0")
     asked, _ = parser.parse_known_args()
     os.environ["DULY_WITNESS"], os.environ["DULY_MEMBER"] = asked.file, f"-{asked.number}"
-    asyncio.run(main(asked.store, Path(asked.file), asked.keys))
+    begin = newest(Path(asked.file)) if asked.join else 1
+    asyncio.run(main(asked.store, begin, asked.keys))

@@ -73,6 +73,10 @@ async def judge_every_moment(
     twice = [] if restored else there.completed_twice()
     report.say(f"{len(due)} moments due, {len(lost)} lost, {len(doubled)} doubled")
     report.say(f"{len(phantoms)} phantoms, {len(early)} early, {len(twice)} completed twice")
+    failed = await store.jobs.ended(State.FAILED, limit=MANY)
+    if failed:
+        crashes = sorted({job.crashes for job in failed})
+        report.say(f"{len(failed)} jobs failed, whose workers had died {crashes} times")
     report.must(len(due) > len(added), "next to nothing was due")
     report.must(not lost, f"lost: {lost[:3]}")
     report.must(not doubled, f"doubled: {doubled[:3]}")

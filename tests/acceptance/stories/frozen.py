@@ -88,13 +88,15 @@ async def every_service_is_frozen(url: str, _: Path, *, limits: LoopLimits = DEF
             running = asyncio.create_task(node.run(stop))
             names = {one.service.name for one in frozen}
             missing = names - set(SELDOM)
-            red = await until(lambda: _are_red(node, missing), seconds=TAKES_LONG)
-            await until(lambda: all(one.ticked_at for one in frozen), seconds=TAKES_LONG)
-            green = await until(lambda: _is_green(node), seconds=TAKES_LONG)
-            await until(lambda: idle(store), seconds=TAKES_LONG)
-            thaw.set()
-            stop.set()
-            await running
+            try:
+                red = await until(lambda: _are_red(node, missing), seconds=TAKES_LONG)
+                await until(lambda: all(one.ticked_at for one in frozen), seconds=TAKES_LONG)
+                green = await until(lambda: _is_green(node), seconds=TAKES_LONG)
+                await until(lambda: idle(store), seconds=TAKES_LONG)
+            finally:
+                thaw.set()
+                stop.set()
+                await running
         last = max(one.ticked_at or boottime() for one in frozen) - began
         report.say(f"{len(names)} services frozen in their first tick")
         report.must(names == heard.stalled == heard.restarted, f"{names}, {heard}")

@@ -20,13 +20,13 @@ async def keys_are_asked_for_at_once(
     """Each client asks for every key, in the same order; one that is killed has a successor."""
     report, kills = Report(), 0
     async with fleet(url, folder, nodes=2) as (there, store):
-        clients = Fleet(
-            url, there.file, program="tests.acceptance.client", more=["--keys", str(keys)]
-        )
+        more = ["--keys", str(keys)]
+        clients = Fleet(url, there.file, program="tests.acceptance.client", more=more)
         try:
             for _ in range(CLIENTS):
                 clients.start()
             await until(lambda: there.count("promised"), seconds=60)
+            clients.more = [*more, "--join"]
             while clients.members:
                 await asyncio.to_thread(clients.kill, random.choice(clients.members))
                 clients.start()

@@ -58,13 +58,15 @@ async def the_database_crashes(
     url: str, folder: Path, *, cluster: Cluster, weather: Weather
 ) -> Report:
     """The database is stopped at once, is away for up to two seconds, and no node ends."""
-    back = list[datetime]()
+    back, away = list[datetime](), list[timedelta]()
 
     def blow(_: Fleet) -> None:
+        gone = now()
         cluster.stop()
         asyncio.run(sleep(random.uniform(0, AWAY)))
         cluster.start()
         back.append(now())
+        away.append(back[-1] - gone)
 
     report = await storm(url, folder, weather=weather, blow=blow, most=AFTER_A_RESTART)
     begun = [line.at for line in Fleet(url, folder / "witness").lines("begin")]
@@ -72,6 +74,7 @@ async def the_database_crashes(
         min(at for at in begun if at > moment) - moment for moment in back if moment < begun[-1]
     ]
     report.must(after, "nothing ran once it was back")
+    report.say(f"away for up to {max(away).total_seconds():.1f} s")
     longest = max(after, default=timedelta.max).total_seconds()
     report.within(longest, BACK, "the first run once it was back")
     return report
