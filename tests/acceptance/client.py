@@ -34,7 +34,7 @@ async def main(url: str, key: int, keys: int) -> None:
 
 def newest(file: Path) -> int:
     """Return the last key that was answered, or the first one."""
-    lines = [line.split() for line in file.read_text().splitlines()]
+    lines = [line.split() for line in tasks.whole_lines(file)]
     return max((int(words[1]) for words in lines if words[0] == "promised"), default=1)
 
 

@@ -20,6 +20,7 @@ from duly.model.job import JobRequest
 from duly.model.payload import encode
 from duly.store.store import Store
 from tests.acceptance.report import Report
+from tests.acceptance.tasks import whole_lines
 from tests.infrastructure.commands import Forked
 
 HERE = Path(__file__).parents[2]
@@ -138,7 +139,7 @@ class Fleet:
 
     def lines(self, *whats: str) -> list[Line]:
         found = []
-        for text in self.file.read_text().splitlines():
+        for text in whole_lines(self.file):
             what, schedule, due, job, at, fence, member = text.split()
             if not whats or what in whats:
                 numbers = int(job), from_us(int(at)), int(fence), int(member)

@@ -75,10 +75,15 @@ def append(suffix: str, line: str) -> None:
     os.close(file)
 
 
+def whole_lines(file: Path) -> list[str]:
+    """Return the lines; the last may be half written, where it reaches into a new page."""
+    return file.read_text().rpartition("\n")[0].splitlines()
+
+
 def _length(seconds: float, again: float | None) -> float:
     if again is None:
         return seconds
-    lines = Path(os.environ["DULY_WITNESS"]).read_text().splitlines()
+    lines = whole_lines(Path(os.environ["DULY_WITNESS"]))
     number = str(current().job.id)
     return again if any(line.split()[3] == number for line in lines) else seconds
 

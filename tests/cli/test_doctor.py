@@ -109,4 +109,4 @@ def test_a_server_that_is_well_needs_nobody() -> None:
         done = doctor(cluster.dsn)
     assert done.exit_code == 0, done.stdout
     assert {line[0] for line in done.stdout.splitlines()} == {"✓"}
-    assert done.stderr.endswith("14 checks, all OK\n")
+    assert done.stderr.endswith("15 checks, all OK\n")
