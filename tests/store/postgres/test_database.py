@@ -196,3 +196,15 @@ async def test_who_waits_for_an_answer_sleeps(dsn: str) -> None:
     await database.write(ask("sleep"))
     assert process_time() - before < 0.25
     await database.close()
+
+
+async def test_a_column_may_get_another_type_under_prepared_statements(
+    dsn: str, opened: Opened, other: Other
+) -> None:
+    database = await opened(dsn, connections=1)
+    for _ in range(2):
+        await database.read(ask("all"))
+    await other.execute("alter table note alter text type varchar(9)")
+    with pytest.raises(StoreUnavailable, match="cached plan must not change result type"):
+        await database.read(ask("all"))
+    assert await database.read(ask("all")) == []

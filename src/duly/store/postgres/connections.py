@@ -283,6 +283,7 @@ _LOST = (
     "08",  # the connection itself
     "57P",  # stopping, starting, or an administrator ended us
     "25006",  # read only: a standby, or a primary that became one
+    "0A000",  # it prepared a statement before a column of the result got another type
 )
 
 # A lock was not acquired in time.
