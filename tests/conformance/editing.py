@@ -185,6 +185,16 @@ async def what_is_stored_and_cannot_be_read_can_be_shown_and_removed(world: Worl
 
 
 @check
+async def a_schedule_whose_rule_cannot_be_read_is_run_by_hand(world: World) -> None:
+    await world.add(plan("bad", overlap="allow"))
+    await world.write(lambda _: _corrupt("bad"))
+    await world.store.schedules.run("bad")
+    await world.claim(1)
+    [job] = await world.store.work.claimed_by(world.worker)
+    equal(job.is_plain, False, "something may wait for its end")
+
+
+@check
 async def the_ledger_of_a_removed_schedule_can_still_be_read(world: World) -> None:
     await world.add(plan())
     await world.fire_after(MINUTE)

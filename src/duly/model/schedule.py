@@ -126,8 +126,11 @@ class Plan(Label):
 
     @property
     def unawaited(self) -> bool:
-        """Return whether nothing waits for the end of a run: no other run, and no fixed delay."""
-        return self.policies.overlap == "allow" and not isinstance(self.kept, Spaced)
+        """Return whether nothing waits for the end of a run: no other run, and no fixed delay.
+
+        False if this process cannot read the plan.
+        """
+        return self.policies.overlap == "allow" and self.fixed_rule is not None
 
     @cached_property
     def shown_zone(self) -> str:
