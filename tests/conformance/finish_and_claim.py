@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from duly.errors import OutcomeUnknown
+from duly.errors import Busy, OutcomeUnknown
 from duly.model.claimed import Claimed
 from duly.model.limit import NamedLimit, Queue
 from duly.model.outcome import Succeeded
 from duly.model.payload import Json, encode
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
-from duly.store.database import Ask, Operation, Row
+from duly.store.database import Ask, Operation, Row, Start, T
 from duly.store.ids import Ids
 from duly.store.maintenance import Retention
 from duly.store.store import SqlStore
@@ -189,6 +189,38 @@ async def a_job_that_is_finished_in_passing_keeps_every_column(world: World) -> 
     for one in (passing, stopping):
         found = await world.job(one.id)
         equal(replace(found, id=settled.id), wanted_end)
+
+
+class AnswersOnce(LosingAnswers):
+    """A database that is busy for every operation after the first."""
+
+    async def write(self, start: Start[T], /) -> T:
+        self._answer()
+        return await super().write(start)
+
+    async def write_one(self, ask: Ask, /) -> list[Row]:
+        self._answer()
+        return await super().write_one(ask)
+
+    async def read(self, start: Start[T], /) -> T:
+        self._answer()
+        return await super().read(start)
+
+    def _answer(self) -> None:
+        self.lost += 1
+        if self.lost > 1:
+            raise Busy("on purpose")
+
+
+@check
+async def a_claim_is_looked_for_if_the_database_was_busy_right_after_it(world: World) -> None:
+    [stale] = await _begun(world)
+    await world.enqueue(call())
+    request = await world.claim_request(1)
+    store = SqlStore(AnswersOnce(world.database))
+    with refused(OutcomeUnknown):
+        await store.work.finish_and_claim([_done(stale)._replace(fence=stale.fence + 1)], request)
+    equal(len(await world.store.work.claimed_by(world.worker)), 2)
 
 
 @check

@@ -4,11 +4,13 @@ The claimed jobs come back as one JSON text: decoding it costs a third of decodi
 statement is sent without a transaction around it: one round trip instead of three.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 
 import msgspec
 
+from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.model.claimed import Claimed
 from duly.store import claims
 from duly.store.database import Ask
@@ -31,8 +33,21 @@ async def run(
     jobs = _JOBS.decode(taken) if taken else []
     refused: Sequence[int] = ()
     if len(kept) < len(done):
-        refused = await db.read(lambda: claims.refused(done, kept))
+        with claim_is_committed():
+            refused = await db.read(lambda: claims.refused(done, kept))
     return claims.finished_and_claimed(done, jobs, refused)
+
+
+@contextmanager
+def claim_is_committed() -> Iterator[None]:
+    """Raise ``OutcomeUnknown`` in place of errors that mean that nothing was done.
+
+    Otherwise the worker would not look for the jobs that it has claimed.
+    """
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise OutcomeUnknown(f"the answer to a claim is not complete: {error}") from error
 
 
 def ask(done: Iterable[JobDone], request: ClaimRequest) -> Ask:

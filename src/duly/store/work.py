@@ -137,7 +137,8 @@ class WorkStore(Noun):
         if not answer.refused:
             return answer
         refused = [one for one in done if one.id in answer.refused]
-        settled = await self._settled(lambda: settle_refused(refused, ids=self._db.attempt()))
+        with finish_and_claim.claim_is_committed():
+            settled = await self._settled(lambda: settle_refused(refused, ids=self._db.attempt()))
         lost = [number for number in answer.refused if number not in settled.kept]
         return claims.finished_and_claimed(done, answer.jobs, lost)
 
