@@ -298,12 +298,13 @@ def _write_at_once(
     }
     [(advanced, recorded, made, known, others, more, now)] = yield Ask("write_fires", values)
     ids.confirmed(known)
-    numbered = [one for one in numbered if one[0].schedule.id in set(advanced)]
-    kept = [one for one in kept if one[2] in set(recorded)]
-    if made < len(_made(kept)):
+    won, new = set(advanced), set(recorded)
+    numbered = [one for one in numbered if one[0].schedule.id in won]
+    kept = [one for one in kept if one[2] in new]
+    if made < sum(entry.job is not None for _, entry, _, _ in kept):
         raise NumbersTaken
     yield from _hand_over(numbered, kept)
-    moments = [others, *(row["next_at"] for row in moved if row["id"] in set(advanced))]
+    moments = [others, *(row["next_at"] for row in moved if row["id"] in won)]
     coming = [moment for moment in moments if moment is not None]
     rest = min(coming) - now if coming else None
     return [firing for firing, _ in numbered], rest, more
