@@ -1,9 +1,11 @@
 """``duly dev`` in front of a terminal: Ctrl-C once lets work come to its end, twice does not."""
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,26 @@ def test_without_a_terminal_every_signal_is_passed_on(tmp_path: Path) -> None:
         assert any("registered as number" in line for line in log)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel kills the app, on Linux only")
+def test_the_app_does_not_outlive_a_dev_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    process = subprocess.Popen(
+        [*DULY, "dev", "--no-web"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    try:
+        assert any("registered as number" in line for line in process.stderr)
+        process.kill()
+        process.communicate(timeout=20)  # the app has the other end of the pipe
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_who_stops_waiting_for_a_job_does_not_stop_it(dev: Terminal, tmp_path: Path) -> None:

@@ -28,6 +28,12 @@ def test_the_sentence_comes_first_then_the_moments() -> None:
     )
 
 
+def test_a_rule_without_quotes_is_told_to_have_them() -> None:
+    shown = duly("next", "0", "2", "*", "*", "*")
+    assert shown.exit_code == 2
+    assert 'put the rule in quotes: duly next "0 2 * * * Europe/Berlin"' in shown.stderr
+
+
 def test_json_is_a_list_of_utc_times() -> None:
     shown = duly("next", "every 90m", "--from", "2026-11-13T12:00Z", "-n", "2", "-o", "json")
     assert json.loads(shown.stdout) == ["2026-11-13T13:30:00Z", "2026-11-13T15:00:00Z"]

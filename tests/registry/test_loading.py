@@ -123,7 +123,7 @@ def test_an_object_that_raises_when_it_is_looked_at_is_no_app(folder: Path) -> N
             NotFound,
             'no app in "tasks_empty.py": create one there with duly = Duly',
         ),
-        ("tasks_empty:duly", NotFound, 'has no "duly"; it defines these apps: none'),
+        ("tasks_empty:duly", NotFound, 'has no "duly"; it defines these apps of duly: none'),
         ("tasks_empty:number", NotFound, "is not a Duly app"),
         ("", InvalidValue, "name a file or a module"),
         (":duly", InvalidValue, "name a file or a module"),

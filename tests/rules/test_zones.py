@@ -5,6 +5,7 @@ when the next one is. Wherever both can answer, they must agree: at every change
 and between.
 """
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from random import Random
@@ -141,6 +142,28 @@ def test_no_clock_is_a_day_ahead_or_behind() -> None:
 def test_what_is_not_a_zone_is_refused(name: str) -> None:
     with pytest.raises(RuleError, match="is not a time zone"):
         zone_named(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("UTC+2", "Europe/Berlin, or Etc/GMT-2, whose clock is 2 h ahead of UTC"),
+        ("GMT-05:00", "Europe/Berlin, or Etc/GMT+5, whose clock is 5 h behind UTC"),
+        ("+1000", "Europe/Berlin, or Etc/GMT-10, whose clock is 10 h ahead of UTC"),
+        ("GMT+5:30", "Europe/Berlin"),
+        ("UTC+15", "Europe/Berlin"),
+    ],
+)
+def test_an_offset_is_answered_with_the_zone_that_has_it(name: str, instead: str) -> None:
+    with pytest.raises(
+        RuleError, match=f"is not a time zone; name a place, as {re.escape(instead)}$"
+    ):
+        zone_named(name)
+
+
+def test_an_offset_behind_a_cron_line_is_taken_for_a_zone() -> None:
+    with pytest.raises(RuleError, match=r'"UTC\+2" is not a time zone'):
+        cron("0 9 * * * UTC+2")
 
 
 @pytest.mark.parametrize("name", [name for name in NOT_ZONES if name])

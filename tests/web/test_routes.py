@@ -51,6 +51,12 @@ def test_only_these_doors_are_open_to_everybody() -> None:
     }
 
 
+def test_a_program_that_sends_no_token_is_told_the_header(site: Site) -> None:
+    site.client.cookies.clear()
+    detail = site.client.get("/api/v1/jobs").json()["detail"]
+    assert detail.endswith("send an access token (Bearer) in the header Authorization")
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_nobody_comes_in_unknown(site: Site, route: WebRoute) -> None:
     assert knock(site, route, {}) == 401

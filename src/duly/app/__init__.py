@@ -12,7 +12,7 @@ from duly.connection import (
     migrate_tables,
     open_store,
 )
-from duly.engine.supervisor import Supervisor, follow, was_started_anew
+from duly.engine.supervisor import Supervisor, follow, followed, was_started_anew
 from duly.engine.worker import WorkerOptions
 from duly.runtime.console import sentence
 from duly.runtime.node import Health, Node
@@ -43,6 +43,7 @@ __all__ = [
     "check_store",
     "connect",
     "follow",
+    "followed",
     "is_postgres",
     "is_remote",
     "migrate_store",

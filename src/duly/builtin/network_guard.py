@@ -152,5 +152,5 @@ def _refusal(host: str, found: Sequence[Address]) -> str:
     where = host if host == str(found[0]) else f"{host}, at {found[0]},"
     return (
         f"{where} is {why_not(found[0])}, and a job may only reach public addresses; "
-        f'the operator of the worker may allow "{host}" or its network'
+        f'to allow "{host}" or its network, start the worker with --allow-networks'
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from duly.app import is_postgres
+from duly.app import followed, is_postgres
 from duly.cli.find_app import app_of
 from duly.cli.options import (
     app_argument,
@@ -96,7 +96,7 @@ def _run_with_reload(target: str, words: Mapping[str, Any]) -> int:
 
 
 class AppProcess:
-    """The app's child process. It receives each of our signals once.
+    """The app's child process. It receives each of our signals once, and dies with us (Linux).
 
     So the first signal lets running jobs finish and the second stops them, as if the app had been
     started directly.
@@ -111,7 +111,7 @@ class AppProcess:
 
     def start(self) -> None:
         if not self._stop.is_set():
-            environment = with_secret(os.environ)
+            environment = followed(with_secret(os.environ))
             self._app = subprocess.Popen(self._command, env=environment)  # noqa: S603 - ourselves
 
     def until_changed(self, files: "WatchedFiles") -> str | None:

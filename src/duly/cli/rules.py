@@ -23,7 +23,20 @@ MOST_MOMENTS = 10_000
 MOST_SKIPPED = 1_000
 
 
-@click.command("next")
+class _QuotedRule(click.Command):
+    """A command with one argument, which a shell splits at its spaces unless it is quoted."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "unexpected extra argument" not in error.message:
+                raise
+            quoted = 'put the rule in quotes: duly next "0 2 * * * Europe/Berlin"'
+            raise click.UsageError(f"{error.message}; {quoted}", ctx) from None
+
+
+@click.command("next", cls=_QuotedRule)
 @click.argument("rule", metavar="RULE | SCHEDULE")
 @click.option("--zone", metavar="ZONE", help="Time zone, if RULE names none: Europe/Berlin, UTC.")
 @click.option("--store", metavar="URL", help="Where SCHEDULE is; as for duly schedules.")

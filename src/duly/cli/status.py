@@ -19,7 +19,8 @@ from duly.views.today import status as look
 from duly.views.why import WhyView, answer_job, answer_schedule
 
 FIRST_STEP = (
-    'Put @duly.schedule("every 10s") above a task, or: duly schedules add "every 10s" -- date'
+    'Put @duly.schedule("every 10s") above a task and start duly up, '
+    'or: duly schedules add "every 10s" -- date'
 )
 
 

@@ -28,6 +28,8 @@ from duly.events import Emit, ProcessReplaced, TickFailed, ignore_event
 
 # The environment variable with the identity of the supervisor.
 SUPERVISOR: Final = "DULY_SUPERVISOR"
+# The environment variable with the identity of a parent that is no supervisor.
+PARENT: Final = "DULY_PARENT"
 # The environment variable of a process that has replaced itself.
 STARTED_ANEW: Final = "DULY_STARTED_ANEW"
 # A process that lived this long was able to start: its death counts as the first one again.
@@ -38,15 +40,22 @@ HOPELESS = (2, 3)
 
 
 def follow() -> Callable[[int], object]:
-    """Die with the supervisor of this process, if it has one (Linux).
+    """Die with the supervisor of this process, or with a parent that asks for it (Linux).
 
     Return the function with which this process may end itself and be replaced.
     """
-    parent = os.environ.pop(SUPERVISOR, None)
-    if parent is None:
+    supervisor = os.environ.pop(SUPERVISOR, None)
+    parent = os.environ.pop(PARENT, supervisor)
+    if parent is not None:
+        die_with_parent(parent)
+    if supervisor is None:
         return partial(start_anew, folder=os.getcwd())  # noqa: PTH109
-    die_with_parent(parent)
     return os._exit  # the supervisor replaces it
+
+
+def followed(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a child process that dies with this one: see ``follow``."""
+    return {**environment, PARENT: identity(os.getpid())}
 
 
 def start_anew(code: int, *, folder: str) -> None:

@@ -99,7 +99,8 @@ def _named(module: ModuleType, attribute: str, target: str) -> object:
     if not hasattr(module, attribute):
         apps = ", ".join(_apps(module)) or "none"
         raise NotFound(
-            f'"{target}": {module.__name__} has no "{attribute}"; it defines these apps: {apps}'
+            f'"{target}": {module.__name__} has no "{attribute}"; '
+            f"it defines these apps of duly: {apps}"
         )
     found: object = getattr(module, attribute)
     return found

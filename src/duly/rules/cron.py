@@ -172,7 +172,7 @@ def _wrong_shape(source: RuleText, words: int) -> RuleError:
         close = close_to(source.body, tuple(ALIASES))
         message = f'"{source.body}" is not one of {", ".join(ALIASES)}'
         return RuleError(message, text=source.text, position=source.start, suggestions=close)
-    command = "; leave the command away" if words > 6 else ""
+    command = "; leave out the command" if words > 6 else ""
     return RuleError(
         f"a cron line has 5 fields (minute hour day month weekday), or 6 with seconds first; "
         f'"{source.body}" has {words}{command}',

@@ -160,7 +160,7 @@ def every(
         if anchor is not None:
             raise _refused(source, "two anchors: one in the text, one beside it")
         anchor = _moment(source, found["first"])
-    step = found["step"] if found["step"][0].isdigit() else f"1 {found['step']}"
+    step = f"1 {found['step']}" if found["step"][0].isalpha() else found["step"]
     return _elapsed(_length(source, step), EPOCH if anchor is None else anchor)
 
 

@@ -13,7 +13,7 @@ from duly.errors import RuleError, ZoneMissing
 from duly.rules.zone import Dst, dst_policy, unknown_zone, zone_names
 
 LONGEST = 256
-_ZONE_LIKE = re.compile(r"[A-Za-z][A-Za-z_]+(/[A-Za-z][A-Za-z0-9_+-]*)+")
+_ZONE_LIKE = re.compile(r"[A-Za-z][A-Za-z_]+(/[A-Za-z][A-Za-z0-9_+-]*)+|(UTC|GMT)[+-]\d[\d:]*")
 
 
 @dataclass(frozen=True)

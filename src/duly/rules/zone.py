@@ -45,6 +45,7 @@ _TIME = r"[+-]?\d+(?::\d+){0,2}"
 _FOOTER = re.compile(
     rf"{_NAME}(?P<standard>{_TIME})(?:{_NAME}(?P<summer>{_TIME})?,(?P<start>[^,]+),(?P<end>[^,]+))?"
 )
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])0?([1-9]\d?)(?::?([0-5]\d))?")
 _HOUR = 3600
 _EPOCH = date(1970, 1, 1)
 
@@ -231,14 +232,26 @@ def zone_data_version() -> str:
 
 
 def unknown_zone(name: str, *, text: str = "", position: int | None = None) -> RuleError:
-    close = similar_zones(name)
-    hint = "" if close else "; see the IANA time zone names"
+    offset = _OFFSET.fullmatch(name)
+    close = [] if offset else similar_zones(name)
+    hint = _instead_of(offset) if offset else "" if close else "; see the IANA time zone names"
     return RuleError(
         f'"{name}" is not a time zone{hint}',
         text=text or name,
         position=position,
         suggestions=close,
     )
+
+
+def _instead_of(offset: re.Match[str]) -> str:
+    """Suggest zones for an offset. Those with a fixed one are named with the opposite sign."""
+    sign, hours, minutes = offset.groups()
+    fixed = f"Etc/GMT{'-' if sign == '+' else '+'}{hours}"
+    place = "; name a place, as Europe/Berlin"
+    if int(minutes or 0) or fixed not in zone_names():
+        return place
+    way = "ahead of" if sign == "+" else "behind"
+    return f"{place}, or {fixed}, whose clock is {hours} h {way} UTC"
 
 
 def similar_zones(name: str) -> list[str]:

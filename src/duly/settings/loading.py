@@ -29,6 +29,7 @@ OTHERS: Final = frozenset({
     "DULY_STORE_OF_COMMAND",  # a command, to the processes that it starts
     "DULY_STARTED_ANEW",
     "DULY_SUPERVISOR",
+    "DULY_PARENT",
     "DULY_LAUNCH",
     "DULY_JOB_ID",  # a job, to the program that it runs
     "DULY_DUE_AT",

@@ -237,7 +237,9 @@ def fresh_csrf(request: Request) -> str:
 async def _caller(authenticator: Authenticator, request: Request) -> Caller:
     caller = await authenticator.caller(request)
     if caller is None:
-        raise NotSignedIn("not signed in: sign in, or send the header Authorization: Bearer TOKEN")
+        raise NotSignedIn(
+            "not signed in: sign in, or send an access token (Bearer) in the header Authorization"
+        )
     fresh_csrf(request)
     return caller
 
