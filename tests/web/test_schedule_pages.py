@@ -267,6 +267,7 @@ def test_a_new_schedule_shows_its_rule_before_it_has_a_name(office: Office) -> N
     form = office.page("/schedules/new")
     assert 'value="duly.shell"' in form
     assert 'value="report"' in form
+    assert '<label class="check"><input type="checkbox" name="paused"' in form  # beside its words
     early = text_of(office.page("/schedules/new/preview?rule=02:00+Europe/Berlin"))
     assert "Every day at 02:00 Europe/Berlin." in early
     assert "Say a name and a task." in early
