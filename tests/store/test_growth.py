@@ -171,8 +171,8 @@ CALLS: dict[str, dict[str, object]] = {
                 "unawaited": True,
             }
         ]),
-        "holder": None,
-        "block": None,
+        "holder": "a process",
+        "block": 1,
     },
     "hold_limits": {"names": ["lane 3", "lane 4"]},
     "look_into_limits": {"names": ["lane 3", "lane 4"], "queue": "default", "tasks": ["work"]},

@@ -31,7 +31,7 @@ SAID_BY_MYPY = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): error: .*\[(?P<code>[
 OF_DJANGO = tuple(
     f"duly.django.{module}"
     for module in (
-        "admin", "apps", "checks", "dashboard", "management", "migrations", "models",
+        "admin", "apps", "conf.check_settings", "dashboard", "management", "migrations", "models",
         "schedule_form", "schema", "tasks_backend", "urls",
     )
 )  # fmt: skip
