@@ -282,6 +282,28 @@ async def a_job_that_others_wait_for_since_an_edit_is_settled_in_passing(world: 
 
 
 @check
+async def a_job_that_waited_before_its_schedule_may_overlap_is_not_forgotten(world: World) -> None:
+    await world.add(plan(rule="every 1m", overlap="queue_all"))
+    await world.fire_after(MINUTE)
+    [first] = (await world.finish_and_claim(1, shelf=CLOCK)).jobs
+    await world.fire_after(MINUTE)
+    await world.store.schedules.edit(
+        "report", lambda old: replace(old, policies=replace(old.policies, overlap="allow"))
+    )
+    await world.fire_after(MINUTE)
+    [beside] = (await world.finish_and_claim(1, shelf=CLOCK)).jobs
+    equal(beside.is_plain, False, "another job may wait for it")
+    await world.end(first)
+    [waiting, _] = await world.live()
+    equal(waiting.state, State.BLOCKED)
+    await world.end(beside)
+    equal([(job.id, job.state) for job in await world.live()], [(waiting.id, State.READY)])
+    await world.fire_after(MINUTE)
+    after = (await world.finish_and_claim(2, shelf=CLOCK)).jobs
+    equal([job.is_plain for job in after], [False, True])
+
+
+@check
 async def what_was_said_to_a_job_that_was_finished_in_passing_is_forgotten(world: World) -> None:
     finished, runs = await _begun(world, 2)
     for job in (finished, runs):

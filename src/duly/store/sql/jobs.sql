@@ -260,7 +260,14 @@ select made.id, task, args, queue, made.priority, tenant, submitter,
        (select {shelf_of_moment}
           from (select schedule.limits as limits, schedule.needs as needs, 0 as crashes,
                        made.priority as priority, made.schedule_id as schedule_id,
-                       made.request as request, made.id as id) as it), made.unawaited
+                       made.request as request, made.id as id) as it),
+       -- Before its schedule could overlap, a job may have begun to wait.
+       made.unawaited and (select 1
+                             from duly.job as waiting {indexed by job_blocked}
+                            where waiting.schedule_id = made.schedule_id
+                              and waiting.schedule_id is not null
+                              and waiting.state = 'blocked' and waiting.waits is null
+                            limit 1) is null
 
 -- part: made_job
 id bigint, schedule_id bigint, fire_id bigint, state text, due_at bigint, ready_at bigint,
