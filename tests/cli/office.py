@@ -5,7 +5,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from duly import Duly
+from duly import Duly, Retry
 from duly.clock import sleep
 from tests.app.shop import is_up
 
@@ -64,3 +64,8 @@ def many(**rest: int) -> dict[str, int]:
 @duly.task(retry=None)
 def spoil(text: str) -> None:
     raise ValueError(text)
+
+
+@duly.task(retry=Retry(attempts=2, backoff=["1h"], jitter=False))
+def falter() -> None:
+    raise ValueError("nobody answers")

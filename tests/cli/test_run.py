@@ -192,6 +192,15 @@ def test_waiting_for_a_job_that_fails_exits_with_one() -> None:
     assert "attempt 1 of 1 raised ValueError: the relay is down" in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.usefixtures("at_work")
+def test_waiting_tells_of_an_attempt_that_failed_and_when_the_next_one_is(
+    programs: Programs,
+) -> None:
+    waiting = programs.start("-m", "duly", "run", "falter", "--wait")
+    waiting.hear("attempt 1 of 2 raised ValueError: nobody answers")
+    assert waiting.is_alive
+
+
 @pytest.mark.usefixtures("store")
 def test_waiting_has_an_end_and_the_job_goes_on() -> None:
     done = command("typed", "text=x", "--wait", "--timeout", "300ms")

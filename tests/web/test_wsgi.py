@@ -193,6 +193,8 @@ def test_a_page_whose_script_for_streams_arrives_late_is_live(app: Duly, page: P
     with serving(host(app)) as address:
         open_letters(page, address, wait_until="commit")
         page.evaluate(WHEN_HTMX_COULD_HAVE_STARTED)
+        while not late:
+            page.wait_for_timeout(10)  # its request is on the way
         late.pop().continue_()
         see_a_pause(app, page)
 
@@ -205,7 +207,7 @@ def test_a_page_whose_first_request_for_news_fails_says_so_and_asks_again(
     page.route(fail, lambda it: it.abort() if answer == "none" else it.fulfill(status=503))
     with serving(host(app)) as address:
         open_letters(page, address)
-        expect(page.get_by_role("alert")).to_contain_text("this page is out of date")
+        expect(page.get_by_role("alert")).to_contain_text("out of date", timeout=30_000)
         expect(page.get_by_role("heading", name="letters")).to_be_visible()
         page.unroute(fail)
         see_a_pause(app, page)

@@ -110,11 +110,11 @@ class EnqueuedJobs(Sequence[Job[R_co]]):
         numbers: Sequence[int],
     ) -> None:
         self._lazy, self._now = lazy, clock.now()
-        self._calls, self._asked, self._numbers = calls, asked, numbers
+        self._parts = list(zip(calls, asked, numbers, strict=True))
         self._handles: dict[int, Job[R_co]] = {}
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._parts)
 
     @overload
     def __getitem__(self, index: int, /) -> Job[R_co]: ...
@@ -124,13 +124,12 @@ class EnqueuedJobs(Sequence[Job[R_co]]):
         places = range(len(self))[index]
         if isinstance(places, range):
             return [self[place] for place in places]
-        found = self._handles.get(places)
-        if found is None:
-            promised = PromisedJob(self._asked[places], self._now)
-            found = self._handles[places] = Job(
-                self._lazy, self._numbers[places], promised, self._calls[places].definition
-            )
-        return found
+        if places not in self._handles:
+            call, request, number = self._parts[places]
+            promised = PromisedJob(request, self._now)
+            made: Job[R_co] = Job(self._lazy, number, promised, call.definition)
+            self._handles.setdefault(places, made)  # another thread may have asked meanwhile
+        return self._handles[places]
 
     def __repr__(self) -> str:
         return repr(list(self))

@@ -20,6 +20,7 @@ from duly.clock import boottime, sleep
 from duly.errors import InvalidValue
 from duly.model.job import JobRequest, StoredJob
 from duly.model.journal import ProgressNote
+from duly.model.states import State
 from duly.policy.redaction import one_line
 from duly.registry.app_loading import find
 from duly.registry.option_values import is_rule
@@ -165,7 +166,7 @@ class JobWaiter:
             return INTERRUPTED
 
     async def _run(self, store: Store) -> int:
-        begun, told = boottime(), False
+        begun, told, tried = boottime(), False, 0
         [number] = await store.jobs.enqueue([self.call])
         self.output = output = JobOutput(number)
         say(f"job {number}")
@@ -181,6 +182,10 @@ class JobWaiter:
                 output.stop()
                 say(f"Error: {await unfinished(store, job, waited=self.patience)}")
                 return TIMED_OUT
+            if job.attempt > tried and job.state is State.SCHEDULED:
+                tried = job.attempt
+                output.stop()
+                say(f"job {number}: {job.reason}")
             if boottime() - begun >= PATIENCE and not told:
                 told = True
                 await _report_hindrance(store, job)

@@ -297,7 +297,8 @@ def _write_at_once(
         **(ids.reservation if wanted else CONFIRMED),
     }
     [(advanced, recorded, made, known, others, more, now)] = yield Ask("write_fires", values)
-    ids.confirmed(known)
+    if wanted:
+        ids.confirmed(known)
     won, new = set(advanced), set(recorded)
     numbered = [one for one in numbered if one[0].schedule.id in won]
     kept = [one for one in kept if one[2] in new]

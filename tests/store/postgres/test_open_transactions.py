@@ -65,7 +65,7 @@ async def test_due_jobs_are_made_ready_beside_a_late_one_that_somebody_moves(
     await store.jobs.enqueue([late, *[JobRequest(task="due", run_after=MINUTE)] * 5])
     await aenqueue_on(caller, [late])
     clock.advance(2 * MINUTE)
-    async with Timeout(5):
+    async with Timeout(30):
         done = await store.maintenance.dispatch(limit=100)
     assert (done.ready, done.expired) == (5, 0)
 
@@ -79,7 +79,7 @@ async def test_jobs_are_claimed_beside_one_that_somebody_holds(
     worker = await store.work.register(profile("w"), lease=MINUTE)
     await caller.execute("select from duly.job where id = %s for update", [held])
     request = ClaimRequest(worker=worker.id, queue="default", tasks=["work"], limit=2, shelf=shelf)
-    async with Timeout(5):
+    async with Timeout(30):
         claimed = (await store.work.claim(request)).jobs
     assert [job.id for job in claimed] == [free]
 
@@ -101,7 +101,7 @@ async def test_a_slow_finish_and_claim_holds_no_job_that_another_worker_claimed_
         meanwhile = (await world.finish_and_claim(3)).jobs
         await caller.rollback()
         await held_up  # and its transaction stays open
-        async with Timeout(5):
+        async with Timeout(30):
             done = [JobDone(job.id, job.fence) for job in meanwhile]
             finished = await store.work.finish_and_claim(done)
         assert len(finished.kept) == 2
@@ -116,7 +116,7 @@ async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(
     request = ClaimRequest(worker=worker.id, queue="default", tasks=["work"], limit=10)
     jobs = (await store.work.claim(request)).jobs
     await aenqueue_on(caller, [JobRequest(task="work", key="k")])
-    async with Timeout(5):
+    async with Timeout(30):
         settled = await store.work.settle([done(job) for job in jobs])
     assert (len(settled.kept), settled.refused) == (10, [])
     await caller.commit()
@@ -132,7 +132,7 @@ async def test_events_are_reacted_to_beside_one_whose_key_somebody_asks_for(
     for doc in (1, 2, 1, 3):
         await store.events.emit([Emitted(name="doc.changed", payload=encode({"doc": doc}))])
     await store.events.emit([Emitted(name="other")])
-    async with Timeout(5):
+    async with Timeout(30):
         done = await store.events.react(limit=100)
     assert (done.events, done.jobs) == (3, 3)
     assert sorted(str(job.key) for job in await store.jobs.page()) == ["2", "3", "None"]
@@ -152,7 +152,7 @@ async def test_events_are_reacted_to_beside_those_of_a_schedule_that_somebody_ch
     )
     await caller.execute("select from duly.schedule where name = 'report' for update")
     await store.events.emit([Emitted(name="doc.changed")] * 20 + [Emitted(name="other")])
-    async with Timeout(5):
+    async with Timeout(30):
         done = await store.events.react(limit=10)
     assert (done.events, done.jobs) == (1, 1), "what comes behind a whole batch of it, too"
     await caller.rollback()

@@ -324,7 +324,7 @@ having max(mine)
  order by 1, 2;
 
 -- part: nothing_waits
--- No other job waits for the end of this one. Whoever makes the schedule stop to overlap says so on its
+-- No other job waits for the end of this one. An edit that ends the overlapping of runs says so on the
 -- jobs, so this is decided by the row and not by what a worker knows.
 (schedule_id is null or unawaited)
 
