@@ -250,6 +250,16 @@ def test_crashes_are_not_counted_as_tries() -> None:
     assert "attempt 2 (1 was lost with its worker: try 1 of 3)" in of_job(once, runner=worker())
 
 
+def test_a_rescued_job_is_as_late_as_the_run_that_counted() -> None:
+    began = DUE + 23 * SECOND
+    done = job(State.SUCCEEDED, claimed_at=began, ended_at=began + SECOND, attempt=2, crashes=1)
+    lost = Attempt(
+        job_id=7, number=1, worker=3, fence=1, started_at=DUE, ended_at=began,
+        outcome="lost", reason="its worker is gone",
+    )  # fmt: skip
+    assert "ran 23 s late (started 01:00:23, took 1 s)" in of_job(done, attempts=(lost,))
+
+
 def test_a_job_that_failed_at_once_says_so_and_why_it_was_not_retried() -> None:
     failed = job(
         State.FAILED,
