@@ -112,7 +112,7 @@ def test_how_long_things_are_kept_and_how_workers_work_reaches_them(project: Pat
 
 # The command, whose pruner deletes without having watched the clock for ten minutes.
 HASTY = """
-from duly.engine.pruner import Pruner
+from duly.engine.maintenance import Pruner
 from duly.engine.timekeeper import Caution
 from duly.__main__ import main
 

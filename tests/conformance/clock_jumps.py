@@ -6,10 +6,7 @@ can be set.
 
 from datetime import timedelta
 
-from duly.engine.dispatcher import Dispatcher
-from duly.engine.pruner import DELETING, Pruner
-from duly.engine.reactor import Reactor
-from duly.engine.reaper import Reaper
+from duly.engine.maintenance import DELETING, Dispatcher, Pruner, Reactor, Reaper
 from duly.engine.scheduler import Scheduler
 from duly.engine.timekeeper import Timekeeper
 from duly.model.event import Emitted

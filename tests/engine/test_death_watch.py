@@ -20,7 +20,7 @@ from duly.engine import death_watch
 from duly.engine.death_watch import DeathWatch, is_alive_here, is_dead_here, this_process
 from duly.engine.heartbeat import Heartbeat, LeaseTerms
 from duly.engine.loop import Loop
-from duly.engine.reaper import Reaper
+from duly.engine.maintenance import Reaper
 from duly.events import EngineEvent, WorkerDied
 from duly.model.states import State
 from duly.model.worker import Host

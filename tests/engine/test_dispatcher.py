@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from duly.clock import now
-from duly.engine.dispatcher import FITTING_SECONDS, Dispatcher
+from duly.engine.maintenance import FITTING_SECONDS, Dispatcher
 from duly.engine.timekeeper import NO_REST
 from duly.events import EngineEvent, JobsReadied
 from duly.model.outcome import Mismatched

@@ -10,13 +10,9 @@ import pytest
 
 from duly.app import Node
 from duly.engine.death_watch import DeathWatch
-from duly.engine.dispatcher import Dispatcher
 from duly.engine.executors.in_process import CoroutineExecutor
 from duly.engine.loop import Loop, Service
-from duly.engine.meter import Meter
-from duly.engine.pruner import Pruner
-from duly.engine.reactor import Reactor
-from duly.engine.reaper import MARGIN, Reaper
+from duly.engine.maintenance import MARGIN, Dispatcher, Meter, Pruner, Reactor, Reaper
 from duly.engine.scheduler import Scheduler
 from duly.engine.timekeeper import Timekeeper
 from duly.engine.worker import Worker, WorkerOptions

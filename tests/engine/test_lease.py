@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from duly.engine.lease import LEASE, PATIENCE, Lease
-from duly.engine.reaper import MARGIN
+from duly.engine.maintenance import MARGIN
 
 LENGTH = timedelta(seconds=30)
 

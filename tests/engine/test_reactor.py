@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from duly.clock import now
-from duly.engine.reactor import Reactor
+from duly.engine.maintenance import Reactor
 from duly.engine.timekeeper import A_WHILE, NO_REST
 from duly.errors import Busy
 from duly.events import EngineEvent, EventsHandled

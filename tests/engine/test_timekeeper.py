@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from duly.clock import boottime, now
-from duly.engine.pruner import DELETING
+from duly.engine.maintenance import DELETING
 from duly.engine.timekeeper import LEASES, ORDINARY, Caution, Timekeeper
 from duly.events import ClockDistrusted, ClockTrusted, EngineEvent
 from duly.store.store import Store

@@ -9,13 +9,10 @@ from typing import cast
 
 from duly.engine.claimer import Claimer
 from duly.engine.death_watch import DeathWatch
-from duly.engine.dispatcher import Dispatcher
 from duly.engine.executors import Executor
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.loop import Loop, LoopLimits, Service
-from duly.engine.pruner import Pruner
-from duly.engine.reactor import Reactor
-from duly.engine.reaper import Reaper
+from duly.engine.maintenance import Dispatcher, Pruner, Reactor, Reaper
 from duly.engine.runner import ALONE
 from duly.engine.scheduler import Scheduler
 from duly.engine.timekeeper import Caution, Timekeeper

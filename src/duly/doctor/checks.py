@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from duly import clock as wall
 from duly.connection import configured
-from duly.engine.reaper import MARGIN
+from duly.engine.maintenance import MARGIN
 from duly.errors import InvalidValue
 from duly.model.alert import AlertMessage
 from duly.model.schedule import PROMPT

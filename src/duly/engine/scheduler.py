@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Unpack
 
 from duly.engine.timekeeper import (
     A_WHILE,
+    DISTRUSTED,
     HELD_ELSEWHERE,
     NO_REST,
     ORDINARY,
@@ -22,7 +23,6 @@ from duly.store.store import Store
 from duly.store.values import SCHEDULES
 
 REFRESH_SECONDS: Final = 10.0  # between checks for moments that older zone data gave
-DISTRUSTED: Final = timedelta(seconds=1)  # the rest while the clock is not trusted
 
 # A scheduler that wakes for a moment and finds it fired by another one wakes a little later the
 # next time, and later each time up to the limit; as soon as it finds a due schedule it is on time

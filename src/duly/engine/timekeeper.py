@@ -44,6 +44,7 @@ NO_REST: Final = timedelta(0)
 # clocks of node and database do not drift apart by a millisecond.
 A_WHILE: Final = timedelta(seconds=10)
 A_MINUTE: Final = timedelta(minutes=1)
+DISTRUSTED: Final = timedelta(seconds=1)  # the rest while the clock is not trusted
 # Rests of a service while another node holds what is overdue.
 HELD_ELSEWHERE: Final = timedelta(milliseconds=5)
 LONGEST_HELD: Final = timedelta(milliseconds=500)

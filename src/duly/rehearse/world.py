@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from duly.engine.reaper import judged
+from duly.engine.maintenance import judged
 from duly.errors import InvalidValue
 from duly.model.access import Actor
 from duly.model.claimed import Claimed

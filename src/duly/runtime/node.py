@@ -11,12 +11,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from duly.engine.death_watch import DeathWatch
-from duly.engine.dispatcher import Dispatcher
 from duly.engine.loop import Loop, Service, ServiceProgress
-from duly.engine.meter import Meter
-from duly.engine.pruner import Pruner
-from duly.engine.reactor import Reactor
-from duly.engine.reaper import Reaper
+from duly.engine.maintenance import Dispatcher, Meter, Pruner, Reactor, Reaper
 from duly.engine.reconciler import Reconciler
 from duly.engine.scheduler import Scheduler
 from duly.engine.timekeeper import Timekeeper

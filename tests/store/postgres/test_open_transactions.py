@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from duly.clock import Timeout
-from duly.engine.reactor import Reactor
+from duly.engine.maintenance import Reactor
 from duly.errors import Busy
 from duly.instants import to_us
 from duly.model.claimed import Claimed
