@@ -26,7 +26,7 @@ from duly.engine.worker import WorkerOptions
 from duly.errors import StoreUnavailable
 from duly.events import EngineEvent, SettlementFailed, TickFailed, TickStalled, WriteRefused
 from duly.model.job import JobRequest
-from duly.runtime.workers import make_worker
+from duly.runtime.node import make_worker
 from duly.store.maintenance import Retention
 from duly.store.store import Store
 from tests.acceptance import tasks

@@ -136,7 +136,7 @@ from pathlib import Path
 from duly import Duly
 from duly.app import Node, connect
 from duly.engine.worker import WorkerOptions
-from duly.runtime.workers import allow_builtin, make_worker
+from duly.runtime.node import allow_builtin, make_worker
 
 app = Duly()
 

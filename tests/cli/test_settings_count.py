@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from duly import Duly
 from duly.cli import main
 from duly.connection import configured, retention_of
-from duly.runtime.workers import worker_words
+from duly.runtime.node import worker_words
 from tests.app.waiting import eventually
 
 TASKS = """

@@ -9,7 +9,7 @@ import pytest
 import duly
 from duly.engine.worker import MOST_SLOTS, WorkerOptions
 from duly.errors import InvalidValue
-from duly.runtime.workers import worker_options
+from duly.runtime.node import worker_options
 from duly.settings import Settings, load
 from duly.store.connect import connect
 from duly.store.maintenance import Retention

@@ -15,9 +15,8 @@ from duly.connection import (
 from duly.engine.supervisor import Supervisor, follow, followed, was_started_anew
 from duly.engine.worker import WorkerOptions
 from duly.runtime.console import sentence
-from duly.runtime.node import Health, Node
+from duly.runtime.node import Health, Node, WorkerWords, allow_builtin, worker_options
 from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
-from duly.runtime.workers import WorkerWords, allow_builtin, worker_options
 from duly.store.connect import connect, is_postgres, is_remote, place
 from duly.store.store import Store
 

@@ -33,8 +33,8 @@ from duly.registry.definition import Definition
 from duly.registry.option_values import Duration, length_of, name_of
 from duly.registry.registry import JobTransaction, Registry
 from duly.runtime.console import event_printer, json_records, log_writer, shows_jobs
+from duly.runtime.node import LONGEST_DURATION, WorkerWords, worker_options, worker_words
 from duly.runtime.running import NodeLifecycle, NodeOptions, Running, serve
-from duly.runtime.workers import LONGEST, WorkerWords, worker_options, worker_words
 from duly.store.connect import place
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Duly(AppNouns):
                 self._roles(worker=worker, scheduler=scheduler, dedicated=False, options=options)
             )
 
-        return Running(shift, grace=length_of("grace", grace, longest=LONGEST, zero=True))
+        return Running(shift, grace=length_of("grace", grace, longest=LONGEST_DURATION, zero=True))
 
     @asynccontextmanager
     async def lifespan(
@@ -424,6 +424,6 @@ def _completion(
     url: str, job: Claimed, definition: Definition, *, lease: timedelta
 ) -> JobTransaction:
     """Open a completion when the first task needs one: its imports are slow."""
-    from duly.runtime.workers import completion  # noqa: PLC0415
+    from duly.runtime.node import completion  # noqa: PLC0415
 
     return completion(url, job, definition, lease=lease)

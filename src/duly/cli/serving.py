@@ -184,7 +184,7 @@ def _worker_options(
 ) -> "WorkerOptions":
     from duly.app import worker_options
     from duly.runtime.console import shows_jobs
-    from duly.runtime.workers import worker_words
+    from duly.runtime.node import worker_words
 
     said = dict(words)
     if "resources" in said:

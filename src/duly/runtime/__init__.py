@@ -1,1 +1,1 @@
-"""A running app: the node, its workers, and the lines that they print."""
+"""A running app: the node and its worker, HTTP workers, and the lines that they print."""

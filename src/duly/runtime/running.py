@@ -26,8 +26,7 @@ from duly.model.worker import refuse_another_app
 from duly.registry.registry import Registry
 from duly.rules import show_duration
 from duly.runtime.console import job_count, job_log, level_of, sentence
-from duly.runtime.node import Node
-from duly.runtime.workers import make_worker
+from duly.runtime.node import Node, make_worker
 from duly.settings.tables import AlertSettings
 from duly.store.connect import is_remote, place
 from duly.store.maintenance import Retention

@@ -14,8 +14,7 @@ from duly.engine.loop import DEFAULTS, Loop, LoopLimits, Service
 from duly.engine.worker import WorkerOptions
 from duly.events import EngineEvent, ServiceRestarted, TickStalled
 from duly.runtime import node as nodes
-from duly.runtime.node import SELDOM
-from duly.runtime.workers import make_worker
+from duly.runtime.node import SELDOM, make_worker
 from duly.store.store import Store
 from tests.acceptance import tasks
 from tests.acceptance.fleet import calls, idle, until

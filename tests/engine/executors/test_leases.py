@@ -41,7 +41,7 @@ import asyncio, sys
 from datetime import timedelta
 from duly.app import Node, connect
 from duly.engine.worker import WorkerOptions
-from duly.runtime.workers import make_worker
+from duly.runtime.node import make_worker
 from tests.engine.executors.chores import registry
 
 async def work(url, target):
