@@ -22,6 +22,7 @@ from duly.store.store import Store
 from duly.store.values import (
     CAREFUL,
     CLOCK,
+    FIRED,
     IDLE,
     LOW,
     NO_FLOOR,
@@ -244,7 +245,8 @@ class ClaimPlanner(ShelfPlanner):
         self._settings_at = float("-inf")
         self._floors: dict[QueueShelf, tuple[int, float]] = {}
         self.topics: frozenset[str] = frozenset(
-            {READY, QUEUES, EVERYBODY, f"work:{id(self)}", *(f"{READY}:{q}" for q in queues)}
+            {READY, QUEUES, EVERYBODY, f"work:{id(self)}"}
+            | {f"{topic}:{queue}" for topic in (READY, FIRED) for queue in queues}
         )
         self.own_topic: str = f"work:{id(self)}"
         self.second_topic: str = f"help:{id(self)}"
@@ -256,10 +258,14 @@ class ClaimPlanner(ShelfPlanner):
 
     def hear(self, topic: str) -> None:
         """Note a nudge; the claimers wake by it too."""
-        if topic.startswith(f"{READY}:"):
-            self.rotation.hint(topic.removeprefix(f"{READY}:"))
-            self.closed.open(topic.removeprefix(f"{READY}:"))
-        elif topic == READY:
+        kind, _, queue = topic.partition(":")
+        if kind == FIRED:
+            self.rotation.hint(queue, shelf=CLOCK)
+            return  # the topic says where the job is: no peek
+        if kind == READY and queue:
+            self.rotation.hint(queue)
+            self.closed.open(queue)
+        elif kind == READY:
             self.rotation.hint()
             self.rotation.hint(shelf=CLOCK)  # the job may come from a schedule
         elif topic == QUEUES:

@@ -41,7 +41,7 @@ from duly.model.claimed import Claimed
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.registry.option_values import Duration, length_of, names_of, needs_of
 from duly.store.store import Store
-from duly.store.values import QUEUES, READY, WORKERS
+from duly.store.values import FIRED, QUEUES, READY, WORKERS
 from duly.store.work import Beat
 
 SHORTEST_LEASE: Final = timedelta(seconds=3)
@@ -332,9 +332,10 @@ class HttpWorkers:
             self._waiting.discard(wake)
 
     def _hear(self, topic: str) -> None:
-        if topic.startswith(READY):
+        kind, _, queue = topic.partition(":")
+        if kind in (READY, FIRED):
             for claims in self._claims.values():
-                claims.hint(topic.removeprefix(READY).removeprefix(":"))
+                claims.hint(queue)
         elif topic not in (QUEUES, WORKERS, EVERYBODY):
             return
         for wake in self._waiting:

@@ -22,8 +22,9 @@ from typing import Any, TypeAlias
 
 from duly.instants import from_us, to_us
 from duly.model.fire import CLOCK, Cause
+from duly.model.job import PRIORITIES
 from duly.model.payload import storable
-from duly.model.schedule import Pause, StoredSchedule
+from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import State
 from duly.policy.decision import LiveJob
 from duly.policy.firing import Facts, Firing, LedgerEntry, NewJob
@@ -34,7 +35,7 @@ from duly.store import rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import CONFIRMED, Ids, NumbersTaken, all_new
 from duly.store.rows import ScheduleColumns
-from duly.store.values import Decide, Trust
+from duly.store.values import FIRED, JOBS, READY, Decide, Trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class FiringResult:
     schedules: int = 0
     fires: int = 0
     jobs: int = 0
-    later: int = 0  # … of which so many are to wait for their moment
+    topics: frozenset[str] = frozenset()  # to nudge for these jobs
     faults: Sequence[tuple[str, str]] = ()  # schedules that were set aside: name, reason
     lateness: timedelta = timedelta(0)  # of the most overdue
     rest: timedelta | None = None  # until the next is due; None: no schedule has a next moment
@@ -57,7 +58,7 @@ class FiringResult:
             schedules=self.schedules + later.schedules,
             fires=self.fires + later.fires,
             jobs=self.jobs + later.jobs,
-            later=self.later + later.later,
+            topics=self.topics | later.topics,
             faults=[*self.faults, *later.faults],
             lateness=max(self.lateness, later.lateness),
             rest=later.rest,
@@ -109,17 +110,26 @@ def fire(
     else:
         written = yield from write(firings, faults, zone_data=zone_data, ids=ids)
         [(rest, more)] = yield Ask("next_due")  # asked last: what passes until then is not rested
-    made = [job for firing in written for job in firing.jobs]
     return FiringResult(
         schedules=len(written),
         fires=sum(len(firing.entries) for firing in written),
-        jobs=len(made),
-        later=sum(job.state is State.SCHEDULED for job in made),
+        jobs=sum(len(firing.jobs) for firing in written),
+        topics=frozenset(
+            _topic(firing.schedule.plan, job) for firing in written for job in firing.jobs
+        ),
         faults=[(fault.name, fault.reason) for fault in faults],
         lateness=max(now - from_us(row.next_at or row.now) for row in due),
         rest=rows.length(rest),
         settled=bool(more),
     )
+
+
+def _topic(plan: Plan, job: NewJob) -> str:
+    """Return the topic to nudge for the job; a worker need not ask where a plain job waits."""
+    if job.state is State.SCHEDULED:
+        return JOBS
+    is_plain = not (plan.limits or plan.needs) and job.priority > PRIORITIES["low"]
+    return f"{FIRED}:{plan.queue}" if is_plain else READY
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from duly.store import (
 from duly.store.database import Ask, Operation, Start
 from duly.store.ledger import FiringResult
 from duly.store.reconciling import Declared, WantedSchedule
-from duly.store.values import JOBS, QUEUES, READY, SCHEDULES, Decide, RunTimes, Step, Trust
+from duly.store.values import QUEUES, READY, SCHEDULES, Decide, RunTimes, Step, Trust
 from duly.store.verbs import Noun, reading, reads, verb
 
 
@@ -315,10 +315,7 @@ class LedgerStore(Noun):
                 at_once=self._db.database.dialect.writes_at_once,
             )
         )
-        if fired.later:
-            self._db.nudge(JOBS)
-        if fired.jobs > fired.later:
-            self._db.nudge(READY)
+        self._db.nudge(*sorted(fired.topics))
         return fired
 
     @reads(None)

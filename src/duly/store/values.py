@@ -27,6 +27,7 @@ SCHEDULES = "schedules"  # a schedule may be due earlier than it was
 JOBS = "jobs"  # a job may be due earlier than any was
 EVENTS = "events"  # an event was emitted
 READY = "ready"  # a job can be claimed: "ready:" and its queue
+FIRED = "fired"  # a job on the shelf CLOCK can be claimed: "fired:" and its queue
 WORKERS = "workers"  # a worker gets an order, or one of its jobs is asked to end
 LOST = "lost"  # leases may have expired; told only inside a process
 QUEUES = "queues"  # a queue was paused, resumed, or its limits changed
