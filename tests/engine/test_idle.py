@@ -1,4 +1,4 @@
-"""What a node costs that has nothing to do: statements and ticks in a minute of virtual time."""
+"""What a node costs that has little to do: statements and ticks in a minute of virtual time."""
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -19,6 +19,7 @@ from duly.engine.worker import Worker, WorkerOptions
 from duly.events import ignore_event
 from duly.instants import to_us
 from duly.model.event import Emitted
+from duly.model.policies import Policies
 from duly.model.worker import Host
 from duly.registry.definition import define
 from duly.registry.registry import Registry
@@ -249,3 +250,18 @@ def test_an_event_is_handled_without_a_nudge_while_no_job_can_be_made_ready(
     node.elsewhere(lambda store: store.events.emit([Emitted(name="order.paid")]))
     node.virtual.run_until(node.virtual.time() + 3)
     assert len(node.elsewhere(lambda store: store.ledger.fires("report"))) == 1
+
+
+def test_a_worker_claims_a_fired_job_with_one_statement_and_does_not_look_around(
+    node: IdleNode,
+) -> None:
+    spread = [f"every 1s from 2026-01-01T00:00:00.{tenth}00Z" for tenth in range(10)]
+    allow, task = Policies(overlap="allow"), define(nothing).name
+    plans = [plan(f"at {n}", rule, task=task, policies=allow) for n, rule in enumerate(spread)]
+    node.elsewhere(lambda store: store.schedules.add(plans))
+    node.minutes(1)
+    asked, _ = node.minutes(1)
+    assert asked["add_fired_jobs"] == asked["finish_plain"] == 600
+    assert asked["claim"] == 600
+    # Every 0.4 s, because jobs may wait on other shelves: not for each fired job.
+    assert asked["ready_shelves"] <= 150
