@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
@@ -17,7 +18,7 @@ import pytest
 from duly.app import connect, migrate_store
 from duly.clock import boottime, sleep
 from duly.engine import death_watch
-from duly.engine.death_watch import DeathWatch, is_alive_here, is_dead_here, this_process
+from duly.engine.death_watch import EVERY, DeathWatch, is_alive_here, is_dead_here, this_process
 from duly.engine.heartbeat import Heartbeat, LeaseTerms
 from duly.engine.loop import Loop
 from duly.engine.maintenance import Reaper
@@ -193,6 +194,15 @@ async def test_a_worker_that_nobody_tells_of_is_seen_at_the_next_look(
         sleeper.kill()
         await asyncio.to_thread(sleeper.wait)
         assert await judge.died() == [worker]
+
+
+@pytest.mark.parametrize(("told", "rest"), [(True, timedelta(seconds=10)), (False, EVERY)])
+async def test_the_next_look_is_soon_where_nobody_tells_of_new_workers(
+    store: Store, monkeypatch: pytest.MonkeyPatch, *, told: bool, rest: timedelta
+) -> None:
+    """Behind a pooler, a worker that dies before it was seen would keep its jobs for a lease."""
+    monkeypatch.setattr(type(store), "is_listening", told)
+    assert await DeathWatch(store, wake=lambda: None).tick() == rest
 
 
 async def test_two_machines_that_were_one_do_not_bury_each_others_workers(

@@ -65,9 +65,9 @@ class DeathWatch:
     async def tick(self) -> timedelta:
         if not self._here.boot:
             return timedelta(hours=1)  # the system does not tell about processes
-        # Behind a pooler nobody tells of a new worker, and one that dies unseen is waited for.
-        rest = LOOK_SECONDS if self._store.is_listening else 0.0
-        if self._steady() - self._looked_at >= rest:
+        # Behind a pooler nobody tells of a new worker, and one that dies unseen keeps its lease.
+        is_told = self._store.is_listening
+        if not is_told or self._steady() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = self._steady()
             self._near = [
                 worker
@@ -82,7 +82,7 @@ class DeathWatch:
             self._emit(WorkerDied(worker.id, worker.name))
         # The kernel tells of the end of processes that are watched.
         hears = self._is_woken and len(self._watch) == len(self._near)
-        return timedelta(seconds=LOOK_SECONDS) if hears else EVERY
+        return timedelta(seconds=LOOK_SECONDS) if is_told and hears else EVERY
 
     def _look(self) -> None:
         """Find workers that were not seen yet, and watch those that were."""
