@@ -145,9 +145,8 @@ class Claimer:
             await self._each_alone(done, self._write_done)
             return FinishedAndClaimed()
         finally:
-            planner.runner.outbox.done[:0] = (
-                done  # not written; writing again under the same fence is harmless
-            )
+            # These were not written. Writing them again under the same fence is harmless.
+            planner.runner.outbox.done[:0] = done
         return answer
 
     async def _claim_with_limits(self, request: ClaimRequest) -> Claims:

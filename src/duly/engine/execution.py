@@ -198,9 +198,8 @@ class Execution:
         self.thread: int | None = None  # native id of its thread
         self.watchdog: GuardSource | None = None  # guards the processes that it starts
         self.knows: bool = False  # whether the task has checked and seen that it should stop
-        self.completion: JobTransaction | None = (
-            None  # the transaction in which the task completes the job
-        )
+        # The transaction in which the task completes the job.
+        self.completion: JobTransaction | None = None
         has_own = job.terms_text is not None and job.terms.are_own
         self.timeout: timedelta | None = job.terms.timeout if has_own else definition.timeout
 

@@ -69,9 +69,8 @@ class Runner:
         self.slots: int = slots
         self.journal = journal
         self.running: dict[int, Execution] = {}
-        self.ended: deque[tuple[float, Execution]] = deque(
-            maxlen=32
-        )  # the last executions, with their end
+        # The last executions, with their end.
+        self.ended: deque[tuple[float, Execution]] = deque(maxlen=32)
         self.accepts = True  # whether more may be claimed
         self._executor_capacity = ExecutorCapacity(executors, time=time, place_of=self._place)
         self.prefetched: PrefetchBuffer = PrefetchBuffer(self._executor_capacity, time)

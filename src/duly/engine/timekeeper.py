@@ -103,9 +103,8 @@ class Timekeeper:
         self.since: float | None = None  # on our own clock: the first read
         self._periods: deque[_Period] = deque()  # of one difference each, the current one last
         self._distrusts = False
-        self.jumped: tuple[float, float] | None = (
-            None  # the last large jump, and when: on our clock
-        )
+        # The last large jump, and when it was, on our clock.
+        self.jumped: tuple[float, float] | None = None
 
     async def tick(self) -> timedelta:
         looked = self._periods[-1].until if self._periods else float("-inf")

@@ -329,11 +329,8 @@ class Retirement:
         return CHECK_EVERY
 
     def _should_stop(self) -> bool:
-        runner, conditions, now = (
-            self._planner.runner,
-            self._conditions,
-            self._planner.runner.time(),
-        )
+        runner, conditions = self._planner.runner, self._conditions
+        now = runner.time()
         if conditions.max_jobs is not None and runner.outbox.attempts >= conditions.max_jobs:
             return True
         if (

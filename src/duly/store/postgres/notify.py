@@ -30,14 +30,8 @@ _NOTIFY_AT_ONCE = for_libpq(
     "  from unnest(:topics::text[]) as topic"
 )
 _PROOF = "proof:"  # the topics that listeners send to themselves
-_AFTER_FAILURE = (
-    0.05,
-    0.1,
-    0.2,
-    0.5,
-    1.0,
-    2.0,
-)  # seconds until the next attempt; the last for ever
+# Seconds until the next attempt; the last one repeats.
+_AFTER_FAILURE = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 class Notifier:

@@ -121,9 +121,8 @@ class WorkSession:
                     return
                 looked = planner.nudged = True  # there may be work without a nudge: look once more
             if self.error is not None:
-                planner.claiming = (
-                    runner.slots
-                )  # as if they were on their way: nothing more is claimed
+                # As if claims for all slots were under way: nothing more is claimed.
+                planner.claiming = runner.slots
 
     def _worker(self, queues: set[str]) -> Worker:
         executors: dict[str, Executor] = dict.fromkeys(("async", "thread", "process"), self._here)

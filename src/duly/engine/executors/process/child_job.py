@@ -192,9 +192,8 @@ class ChildJob:
 
     def __init__(self, request: RunRequest, worker: FrameSink, *, output: Sequence[int]) -> None:
         self.request = request
-        self.completion: JobTransaction | None = (
-            None  # the transaction in which the task completes the job
-        )
+        # The transaction in which the task completes the job.
+        self.completion: JobTransaction | None = None
         self._open: Callable[..., JobTransaction] | None = None
         self.output = output  # descriptors for stdout and stderr
         self._worker = worker

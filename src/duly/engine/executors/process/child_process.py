@@ -92,9 +92,8 @@ class ChildProcess:
 
     def __init__(self, target: str, *, environment: Mapping[str, str]) -> None:
         self._loop = asyncio.get_running_loop()
-        self.ready: asyncio.Future[bool] = (
-            self._loop.create_future()
-        )  # False: it died before it was ready
+        # Its result is False if the child died before it was ready.
+        self.ready: asyncio.Future[bool] = self._loop.create_future()
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self.jobs: int = 0
         self.end_reason: str = ""  # set when it has ended

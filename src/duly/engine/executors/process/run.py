@@ -50,9 +50,8 @@ class ProcessRun:
     def __init__(self, request: RunRequest, *, on_log: OnLog, on_progress: OnProgress) -> None:
         self.request = request
         self._loop = asyncio.get_running_loop()
-        self.called_off: asyncio.Future[Outcome] = (
-            self._loop.create_future()
-        )  # set if it never starts
+        # Has a result if the run never starts.
+        self.called_off: asyncio.Future[Outcome] = self._loop.create_future()
         self.outcome: asyncio.Future[Outcome | Completed] = self._loop.create_future()
         self._decided: Outcome | None = None
         self._begun = False
