@@ -6,7 +6,7 @@ import pytest
 
 from duly.model.limit import Queue
 from duly.model.worker import Order, Profile, WorkerInfo
-from duly.store.evidence import MOST_COUNTED, Depth
+from duly.store.activity import MOST_COUNTED, Depth
 from duly.views.capacity import CapacityView, QueueLine, WorkerLine, many
 from duly.views.charts import QueueRates, Series
 

@@ -7,7 +7,7 @@ import pytest
 
 from duly.errors import InvalidValue
 from duly.model.outcome import Raised
-from duly.store.evidence import LENGTHS
+from duly.store.activity import LENGTHS
 from duly.views import charts
 from duly.views.charts import Charts, Series, percentile
 from tests.app.test_why import MONDAY, opened
@@ -45,14 +45,14 @@ async def look(
 def asked_for(world: World) -> list[datetime]:
     """The stretches that are asked for from now on."""
     asked: list[datetime] = []
-    evidence = world.store.evidence
-    minutes = evidence.minutes
+    activity = world.store.activity
+    minutes = activity.minutes
 
     async def noted(since: datetime, until: datetime, *, step: timedelta) -> object:
         asked.append(since)
         return await minutes(since, until, step=step)
 
-    evidence.minutes = noted  # type: ignore[method-assign, assignment]
+    activity.minutes = noted  # type: ignore[method-assign, assignment]
     return asked
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from duly.model.fire import Cause, Outcome
 from duly.model.states import State
-from duly.store.evidence import Tally
+from duly.store.activity import Tally
 from duly.views.fires import Counts, RunResult, counted, result_of
 
 SKIPPED, QUEUED, MERGED = Outcome.SKIPPED, Outcome.QUEUED, Outcome.MERGED

@@ -44,14 +44,14 @@ async def look(world: World, seen: DayStrip | None = None) -> StripView:
 def asked_for(world: World) -> list[datetime]:
     """The quarters that are asked for from now on."""
     asked: list[datetime] = []
-    evidence = world.store.evidence
-    tallies = evidence.hour_tallies
+    activity = world.store.activity
+    tallies = activity.hour_tallies
 
     async def noted(since: datetime, **more: object) -> object:
         asked.append(since)
         return await tallies(since, **more)  # type: ignore[arg-type]
 
-    evidence.hour_tallies = noted  # type: ignore[method-assign, assignment]
+    activity.hour_tallies = noted  # type: ignore[method-assign, assignment]
     return asked
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from duly.store.evidence import LENGTHS, MOST_COUNTED, Depth, EndedStats
+from duly.store.activity import LENGTHS, MOST_COUNTED, Depth, EndedStats
 from duly.views.charts import Charts, QueueRateMeter, QueueRates
 
 START = datetime(2027, 1, 4, 10, 0, tzinfo=UTC)

@@ -11,7 +11,7 @@ from duly.model.journal import ProgressEntry
 from duly.model.limit import Queue
 from duly.model.outcome import Mismatched, Raised
 from duly.model.states import State
-from duly.store.evidence import Tally
+from duly.store.activity import Tally
 from duly.views.attention import Need
 from duly.views.fires import Counts, counted
 from duly.views.today import Status, status

@@ -9,7 +9,7 @@ import pytest
 from duly.errors import InvalidValue
 from duly.instants import to_us
 from duly.model.outcome import Raised
-from duly.store.evidence import Happening
+from duly.store.activity import Happening
 from duly.views.activity import FURTHEST, MOST, ActivityWatch
 from tests.app.test_why import opened
 from tests.conformance.world import MINUTE, World

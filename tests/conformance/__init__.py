@@ -21,6 +21,7 @@ from duly.testing.clock import VirtualClock
 from tests.conformance import (
     access,
     acknowledging,
+    activity,
     alerts,
     applying,
     auditing,
@@ -37,7 +38,6 @@ from tests.conformance import (
     diagnostics,
     editing,
     events,
-    evidence,
     fairness,
     finding,
     finding_many,
@@ -90,9 +90,9 @@ __all__ = ["Broken", "Check", "Make", "NotApplicable", "check_store", "checks", 
 Make = Callable[[VirtualClock], AbstractAsyncContextManager[Store]]
 
 NOUNS = (
-    access, acknowledging, alerts, applying, auditing, backfilling, backfilling_once, callbacks,
-    calling_off, claiming, clock_jumps, columns, content, counting, declaring, editing, events,
-    evidence, fairness, finding, finding_many, firing, fixed_delay, flow_events, flow_failures,
+    access, acknowledging, activity, alerts, applying, auditing, backfilling, backfilling_once,
+    callbacks, calling_off, claiming, clock_jumps, columns, content, counting, declaring, editing,
+    events, fairness, finding, finding_many, firing, fixed_delay, flow_events, flow_failures,
     flows, handing_off, idempotence, jobs, journal, keys, lateness, limit_rules, limits, max_runs,
     missed, once, overlap, paging, pausing, places, promotion, queue_limits, races, rates,
     reacting_again, reactions, removing, resources, retrying, schedules, settling, storms,

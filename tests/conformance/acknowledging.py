@@ -7,7 +7,7 @@ from duly.model.access import Acknowledgement, Actor, Matter
 from duly.model.fire import Cause
 from duly.model.outcome import Mismatched, Raised
 from duly.model.states import State
-from duly.store.evidence import NotKept
+from duly.store.activity import NotKept
 from tests.conformance.expect import equal, refused
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World
@@ -24,7 +24,7 @@ async def acknowledge(world: World, subject: str, kind: str, until: timedelta) -
 
 
 async def not_kept(world: World) -> list[NotKept]:
-    return await world.store.evidence.not_kept(START)
+    return await world.store.activity.not_kept(START)
 
 
 @check
@@ -97,7 +97,7 @@ async def a_moment_that_was_skipped_needs_nobody_until_the_next_is(world: World)
 
 @check
 async def failed_jobs_of_a_task_need_nobody_until_another_fails(world: World) -> None:
-    failed_tasks = world.store.evidence.failed_tasks
+    failed_tasks = world.store.activity.failed_tasks
     for _ in range(2):
         await world.enqueue(call())
         await world.end(await world.begin(), REFUSED)
@@ -113,7 +113,7 @@ async def failed_jobs_of_a_task_need_nobody_until_another_fails(world: World) ->
 
 @check
 async def jobs_that_wait_need_nobody_until_another_waits(world: World) -> None:
-    waiting = world.store.evidence.waiting
+    waiting = world.store.activity.waiting
     await world.enqueue(call())
     await world.end(await world.begin(), Mismatched(signature="other", reason="no parameter day"))
     await world.enqueue(call("send"))

@@ -8,7 +8,7 @@ from duly.model.job import Owner
 from duly.model.limit import Queue, Rate
 from duly.model.schedule import Plan
 from duly.policy.firing import decide
-from duly.store.applying import Application, apply
+from duly.store.applied_files import Application, apply
 from duly.store.database import Operation, T
 from duly.store.ids import Ids
 from duly.store.store import SqlStore

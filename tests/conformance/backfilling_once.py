@@ -4,7 +4,7 @@ import asyncio
 
 from duly.model.fire import MOST_BACKFILLED, Backfill
 from duly.policy.firing import decide
-from duly.store.backfilling import BackfillRun, backfill
+from duly.store.backfill import BackfillRun, backfill
 from duly.store.database import Operation
 from duly.store.ids import Ids
 from duly.store.store import SqlStore

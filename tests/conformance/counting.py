@@ -7,10 +7,10 @@ from duly.instants import to_us
 from duly.model.outcome import Raised
 from duly.model.policies import Missed
 from duly.policy.retry import Retry
-from duly.store import counting
-from duly.store.counting import Counters, Durations
+from duly.store import counters
+from duly.store.activity import LENGTHS
+from duly.store.counters import Counters, Durations
 from duly.store.database import Ask, Operation
-from duly.store.evidence import LENGTHS
 from duly.store.maintenance import Retention
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
@@ -115,13 +115,13 @@ async def a_node_that_is_slower_than_another_one_writes_nothing(world: World) ->
     await world.enqueue(call())
     await world.end(await world.begin())
     world.wait(10 * SECOND)
-    stretch = await world.database.read(lambda: counting.stretch(None))
+    stretch = await world.database.read(lambda: counters.stretch(None))
     holds(stretch is not None, "there is something to count")
     if stretch is not None:
         await world.enqueue(call())
         await world.end(await world.begin())
         await counted(world.another_node())
-        await world.database.write(lambda: counting.keep(stretch))
+        await world.database.write(lambda: counters.keep(stretch))
     found = await world.store.maintenance.counters()
     equal(found.jobs["work"]["default"], {"succeeded": 2}, "the slower node takes nothing back")
 
@@ -168,16 +168,16 @@ async def a_year_without_a_node_is_counted_at_once(world: World) -> None:
     world.wait(10 * SECOND)
     statements = 0
 
-    def look() -> Operation[counting.CountedStretch | None]:
+    def look() -> Operation[counters.CountedStretch | None]:
         nonlocal statements
-        operation = counting.stretch(None)
+        operation = counters.stretch(None)
         ask = next(operation)
         while True:
             statements += 1
             try:
                 ask = operation.send((yield ask))
             except StopIteration as end:
-                return cast("counting.CountedStretch | None", end.value)
+                return cast("counters.CountedStretch | None", end.value)
 
     stretch = await world.database.read(look)
     holds(statements < 100, "not a statement for each minute")
@@ -187,15 +187,15 @@ async def a_year_without_a_node_is_counted_at_once(world: World) -> None:
 @check
 async def names_beyond_a_limit_are_counted_together(world: World) -> None:
     await begin(world)
-    many = counting.MOST_NAMES + 20
+    many = counters.MOST_NAMES + 20
     names = [f"queue{number}" for number in range(many)]
     await world.enqueue(*(call(queue=name) for name in names))
     for name in names:
         [job] = await world.claim(queue=name)
         await world.end(job)
     found = await counted(world)
-    equal((len(found.jobs["work"]), len(found.wait)), (many, counting.MOST_NAMES + 1))
-    equal(sum(found.wait[counting.OTHER].counts), 20)
+    equal((len(found.jobs["work"]), len(found.wait)), (many, counters.MOST_NAMES + 1))
+    equal(sum(found.wait[counters.OTHER].counts), 20)
 
 
 @check
@@ -207,8 +207,8 @@ async def a_transaction_that_is_still_writing_holds_the_count_back(world: World)
 
     def behind() -> Operation[int]:
         """Write something, then look how far the count may go."""
-        yield from counting.keep(
-            counting.CountedStretch(to_us(world.now), 0, Counters(), more=False)
+        yield from counters.keep(
+            counters.CountedStretch(to_us(world.now), 0, Counters(), more=False)
         )
         [(_, _, settled)] = yield position
         [(now,)] = yield Ask("now")

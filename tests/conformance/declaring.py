@@ -7,7 +7,7 @@ from typing import Any
 from duly.errors import NotFound
 from duly.model.job import Owner
 from duly.model.schedule import Plan
-from duly.store.reconciling import Declared, WantedSchedule
+from duly.store.declarations import Declared, WantedSchedule
 from tests.conformance.expect import equal, holds, refused
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, World

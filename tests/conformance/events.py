@@ -203,7 +203,7 @@ async def what_lacks_a_field_is_refused_in_the_ledger(world: World) -> None:
     [fire] = await world.fires()
     equal((fire.outcome, fire.cause), (Outcome.SKIPPED, Cause.REFUSED))
     holds('has no field "doc", which work takes' in fire.reason, fire.reason)
-    [told] = await world.store.evidence.not_kept(START, limit=10)
+    [told] = await world.store.activity.not_kept(START, limit=10)
     equal((told.schedule, told.cause, told.reason), ("report", Cause.REFUSED, fire.reason))
 
 

@@ -54,13 +54,13 @@ async def those_that_wait_are_listed_until_they_are_answered(world: World) -> No
     first = await waiting(world, "a{order}", order=1)
     world.wait(MINUTE)
     second = await waiting(world, "a{order}", order=2)
-    listed = await world.store.evidence.awaiting(limit=5)
+    listed = await world.store.activity.awaiting(limit=5)
     equal([(job.parent, job.waits_for) for job in listed], [
         (first, f"{APPROVAL}:a1"), (second, f"{APPROVAL}:a2"),
     ])  # fmt: skip
-    equal(len(await world.store.evidence.awaiting(limit=1)), 1)
+    equal(len(await world.store.activity.awaiting(limit=1)), 1)
     await happened(world, encode({}), "a1")
-    equal([job.parent for job in await world.store.evidence.awaiting()], [second])
+    equal([job.parent for job in await world.store.activity.awaiting()], [second])
 
 
 @check

@@ -264,7 +264,7 @@ async def a_flow_is_nobodys_orphan_and_takes_up_no_room_in_its_queue(world: Worl
     await opened(world, chain(1))
     world.wait(timedelta(days=1))
     equal(await world.store.diagnostics.orphans(), [])
-    equal([one.running for one in await world.store.evidence.depths()], [0])
+    equal([one.running for one in await world.store.activity.depths()], [0])
 
 
 @check

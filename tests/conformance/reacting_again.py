@@ -5,8 +5,8 @@ from datetime import timedelta
 from duly.model.fire import Cause
 from duly.model.payload import encode
 from duly.model.states import State
+from duly.store.backfill import ReplayResult
 from duly.store.maintenance import Retention
-from duly.store.replaying import ReplayResult
 from tests.conformance.events import DOC, emit, fires, react
 from tests.conformance.expect import equal
 from tests.conformance.reactions import DAY, SECOND, cancelled, only, reminder, scheduled

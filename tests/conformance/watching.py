@@ -8,7 +8,7 @@ from duly.model.limit import NamedLimit
 from duly.model.outcome import Raised
 from duly.model.policies import Missed
 from duly.model.states import State
-from duly.store.evidence import LENGTHS, Depth
+from duly.store.activity import LENGTHS, Depth
 from tests.conformance.expect import equal
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World
@@ -25,7 +25,7 @@ async def moments_are_counted_up_to_an_end(world: World) -> None:
     await world.add(plan(overlap="allow"))
     for _ in range(5):
         await world.fire_after(MINUTE)
-    [found] = await world.store.evidence.tallies(START, until=START + 3 * MINUTE, late=LATE)
+    [found] = await world.store.activity.tallies(START, until=START + 3 * MINUTE, late=LATE)
     equal((found.outcome, found.state, found.moments), (Outcome.QUEUED, State.READY, 2))
 
 
@@ -39,7 +39,7 @@ async def moments_are_counted_by_the_hour_in_which_they_were_due(world: World) -
     for _ in range(3):
         await world.end(await world.begin())
     await world.fire_after(29 * MINUTE)
-    tallies = world.store.evidence.hour_tallies
+    tallies = world.store.activity.hour_tallies
     found = await tallies(decided, until=decided + MINUTE, due_since=START, late=90 * MINUTE)
     equal(
         [(one.hour, one.state, one.moments, one.late) for one in found],
@@ -62,7 +62,7 @@ async def what_happened_is_told_in_order_with_its_reason(world: World) -> None:
     world.wait(SECOND)
     [job] = await world.claim(queue="nightly")
     await world.fire_after(MINUTE)
-    found = await world.store.evidence.happened(START)
+    found = await world.store.activity.happened(START)
     equal(
         [(one.at - START, one.kind, one.state, one.job_id) for one in found],
         [
@@ -81,7 +81,7 @@ async def what_happened_is_told_in_order_with_its_reason(world: World) -> None:
     other = await world.begin()
     world.wait(SECOND)
     await world.end(other)
-    ended = [one for one in await world.store.evidence.happened(START) if one.kind == "ended"]
+    ended = [one for one in await world.store.activity.happened(START) if one.kind == "ended"]
     equal(
         [(one.number, one.state, one.schedule) for one in ended],
         [(job.id, "failed", "report"), (other.id, "succeeded", "")],
@@ -96,16 +96,16 @@ async def of_what_happened_the_last_is_told_and_all_is_counted(world: World) -> 
         await world.end(await world.begin(), REFUSED if world.now.second == 5 else None)
     await world.enqueue(call())
     numbers.append((await world.begin()).id)
-    evidence = world.store.evidence
-    equal([one.number for one in await evidence.happened(START, limit=2)], numbers[-2:])
-    equal(await evidence.count_happened(START), 6)
+    activity = world.store.activity
+    equal([one.number for one in await activity.happened(START, limit=2)], numbers[-2:])
+    equal(await activity.count_happened(START), 6)
     since, until = START + 2 * SECOND, START + 4 * SECOND
-    equal([one.number for one in await evidence.happened(since, until=until)], numbers[1:3])
-    equal(await evidence.count_happened(since, until=until), 2)
+    equal([one.number for one in await activity.happened(since, until=until)], numbers[1:3])
+    equal(await activity.count_happened(since, until=until), 2)
     world.wait(-2 * SECOND)
     ahead = "what a clock that ran ahead has written waits"
-    equal(await evidence.count_happened(START), 3, ahead)
-    equal([one.number for one in await evidence.happened(START)], numbers[:3], ahead)
+    equal(await activity.count_happened(START), 3, ahead)
+    equal([one.number for one in await activity.happened(START)], numbers[:3], ahead)
 
 
 @check
@@ -117,14 +117,14 @@ async def what_ended_is_counted_by_stretch_queue_and_state(world: World) -> None
     await world.end(second, REFUSED)
     world.wait(2 * MINUTE)
     await world.store.jobs.cancel((await world.live())[0].id)
-    found = await world.store.evidence.minutes(START, START + HOUR)
+    found = await world.store.activity.minutes(START, START + HOUR)
     equal(
         [(one.start, one.queue, one.succeeded, one.failed, one.others) for one in found],
         [(START, "default", 1, 1, 0), (START + 2 * MINUTE, "mail", 0, 0, 1)],
     )
     equal([sum(one.waiting) for one in found], [2, 0], "what never began has not waited to begin")
-    equal(await world.store.evidence.minutes(START + MINUTE, START + 2 * MINUTE), [])
-    [_, mail] = await world.store.evidence.minutes(START, START + HOUR, step=HOUR)
+    equal(await world.store.activity.minutes(START + MINUTE, START + 2 * MINUTE), [])
+    [_, mail] = await world.store.activity.minutes(START, START + HOUR, step=HOUR)
     equal((mail.start, mail.others), (START, 1))
 
 
@@ -138,7 +138,7 @@ async def lengths_are_counted_between_their_bounds(world: World) -> None:
         job = await world.begin()
         world.wait(2 * length * MICROSECOND)
         await world.end(job)
-    found = await world.store.evidence.minutes(START, world.now + HOUR, step=240 * HOUR)
+    found = await world.store.activity.minutes(START, world.now + HOUR, step=240 * HOUR)
     waiting = [sum(counts) for counts in zip(*(one.waiting for one in found), strict=True)]
     running = [sum(counts) for counts in zip(*(one.running for one in found), strict=True)]
     equal(waiting, histogram(lengths))
@@ -152,7 +152,7 @@ async def lateness_is_counted_from_the_moment_of_the_schedule(world: World) -> N
     await world.fire_after(HOUR + 3 * SECOND)
     world.wait(4 * SECOND)
     await world.end(await world.begin())
-    [found] = await world.store.evidence.minutes(START, world.now + MINUTE)
+    [found] = await world.store.activity.minutes(START, world.now + MINUTE)
     equal(list(found.lateness), histogram([7_000_000]))
 
 
@@ -163,7 +163,7 @@ def histogram(lengths: list[int]) -> list[int]:
 
 @check
 async def queues_are_as_deep_as_what_is_in_them(world: World) -> None:
-    equal(await world.store.evidence.depths(), [])
+    equal(await world.store.activity.depths(), [])
     alone = (NamedLimit(name="crm", template="crm", concurrency=1),)
     await world.enqueue(call(queue="crm", limits=alone), call(queue="crm", limits=alone))
     await world.claim(queue="crm")
@@ -177,7 +177,7 @@ async def queues_are_as_deep_as_what_is_in_them(world: World) -> None:
     await world.begin()
     deep = START + 2 * MINUTE
     equal(
-        await world.store.evidence.depths(),
+        await world.store.activity.depths(),
         [
             Depth(queue="crm", running=1, blocked=2),
             Depth(queue="default", ready=1, scheduled=1, running=1, oldest_ready_at=deep),
@@ -198,9 +198,9 @@ async def ended_jobs_are_counted_by_queue_if_that_is_asked(world: World) -> None
     await world.store.jobs.cancel(other.id)
     world.wait(2 * MINUTE)
     await world.dispatch()
-    equal(await world.store.evidence.depths(), [])
+    equal(await world.store.activity.depths(), [])
     equal(
-        await world.store.evidence.depths(ended=True),
+        await world.store.activity.depths(ended=True),
         [
             Depth(queue="crm", cancelled=1),
             Depth(queue="default", expired=1),
@@ -213,7 +213,7 @@ async def ended_jobs_are_counted_by_queue_if_that_is_asked(world: World) -> None
 async def a_deep_queue_is_counted_no_further_than_anybody_reads(world: World) -> None:
     await world.store.jobs.enqueue([call(queue="mail")] * 10_050)
     await world.store.jobs.enqueue([call(queue="later", run_after=HOUR)] * 10_050)
-    later, mail = await world.store.evidence.depths()
+    later, mail = await world.store.activity.depths()
     equal((mail.ready, mail.oldest_ready_at), (10_001, START))
     equal((later.scheduled, later.whole), (10_001, False))
 
@@ -223,9 +223,9 @@ async def what_is_due_before_an_instant_may_be_overdue_and_is_not_paused(world: 
     await world.add(plan("soon", "every 1h"), plan("next day", "every 24h"), plan("paused"))
     await world.store.schedules.pause("paused")
     world.wait(2 * HOUR)
-    found = await world.store.evidence.due_before(START + 12 * HOUR)
+    found = await world.store.activity.due_before(START + 12 * HOUR)
     equal([one.plan.name for one in found], ["soon"])
-    found = await world.store.evidence.due_before(START + 13 * HOUR)
+    found = await world.store.activity.due_before(START + 13 * HOUR)
     equal([one.plan.name for one in found], ["soon", "next day"])
-    found = await world.store.evidence.due_before(START + 13 * HOUR, limit=1)
+    found = await world.store.activity.due_before(START + 13 * HOUR, limit=1)
     equal([one.plan.name for one in found], ["soon"])

@@ -16,9 +16,9 @@ from duly.model.outcome import Lost, Succeeded
 from duly.model.payload import Json, encode
 from duly.policy.retry import NEVER
 from duly.policy.verdict import Tried, judge
-from duly.store.completing import JobCompletion, open_completion
 from duly.store.connect import is_postgres
 from duly.store.store import SqlStore
+from duly.store.task_transaction import JobCompletion, open_completion
 from duly.store.values import ClaimRequest, Settlement
 from tests.factories import profile
 

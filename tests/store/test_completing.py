@@ -21,8 +21,8 @@ from duly.model.payload import encode
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.policy.firing import decide
-from duly.store.completing import open_completion
 from duly.store.store import SqlStore
+from duly.store.task_transaction import open_completion
 from tests.factories import call, plan
 from tests.store.completing import (
     LEASE,
@@ -206,7 +206,7 @@ VICTIM = """
 import sys
 from datetime import timedelta
 from duly.model.payload import encode
-from duly.store.completing import open_completion
+from duly.store.task_transaction import open_completion
 
 completion = open_completion(
     sys.argv[1], settlement=lambda _: sys.exit(1), encode=encode, lease=timedelta(seconds=15)

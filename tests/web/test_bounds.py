@@ -139,7 +139,7 @@ def test_what_somebody_calls_a_job_is_no_field_of_a_stream(end: str) -> None:
 def test_a_length_that_no_database_keeps_is_refused(here: Site) -> None:
     viewer = here.bearer("eve", "viewer")
     asked = {"patience": 2**63, "limit": 1}
-    answer = here.client.post("/api/v1/store/evidence/waiting", json=asked, headers=viewer)
+    answer = here.client.post("/api/v1/store/activity/waiting", json=asked, headers=viewer)
     assert answer.status_code == 422
 
 

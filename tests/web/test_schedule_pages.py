@@ -22,7 +22,7 @@ from duly.model.job import Owner
 from duly.model.worker import Profile
 from duly.policy.firing import decide
 from duly.rules import Rule, Spaced, parse
-from duly.store.reconciling import WantedSchedule
+from duly.store.declarations import WantedSchedule
 from duly.store.store import Store
 from duly.store.values import ClaimRequest, JobDone
 from duly.views import today

@@ -15,7 +15,7 @@ from duly.policy.alerting import WINDOW, Examined
 from duly.policy.why import LocalClock, about
 from duly.policy.why.answer import plural
 from duly.settings.tables import AlertSettings
-from duly.store.evidence import NotKept
+from duly.store.activity import NotKept
 from duly.store.maintenance import StoreProgress
 from duly.store.store import Store
 from duly.views.attention import MOST_NEEDS, Need, conditions, explained, failed_tasks
@@ -84,7 +84,7 @@ class Examination:
                 self._add(_of_need(kind, need, since))
 
     async def _missed_runs(self, now: datetime) -> None:
-        broken = await self._store.evidence.not_kept(now - WINDOW, limit=MOST)
+        broken = await self._store.activity.not_kept(now - WINDOW, limit=MOST)
         if len(broken) == MOST:
             self._unsure |= {"failed", "missed"}
         names = sorted({one.schedule for one in broken})
@@ -138,7 +138,7 @@ class Examination:
         if most is None and oldest is None:
             return
         paused = {queue.name for queue in await self._store.work.queues() if queue.paused}
-        for depth in await self._store.evidence.depths():
+        for depth in await self._store.activity.depths():
             age = timedelta() if depth.oldest_ready_at is None else now - depth.oldest_ready_at
             said = []
             if most is not None and depth.ready > most:

@@ -31,7 +31,7 @@ from duly.model.template import names_in
 from duly.registry.option_values import Duration, name_of, names_of, refuse_unknown
 from duly.rules import parse
 from duly.rules.event_rule import on
-from duly.store.reconciling import WantedSchedule
+from duly.store.declarations import WantedSchedule
 
 S = TypeVar("S", bound=Startable)
 E = TypeVar("E", bound=Enqueueable[..., Any])

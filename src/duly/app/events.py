@@ -14,8 +14,8 @@ from duly.model.event import Emitted, EventFilter
 from duly.model.payload import LONGEST_ARGS, Json, decode
 from duly.registry.codecs import ENCODER
 from duly.registry.parameters import check_storable
+from duly.store.backfill import ReplayResult
 from duly.store.caller_connection import aemit_on, emit_on
-from duly.store.replaying import ReplayResult
 from duly.store.store import Store
 from duly.views import filled
 

@@ -286,7 +286,7 @@ async def _with_reason(store: Store, one: ReportedOutcome) -> Outcome:
     outcome = one.outcome
     if not isinstance(outcome, Stopped) or outcome.reason:
         return outcome
-    return Stopped(await store.evidence.asked_to_stop(one.id) or "")
+    return Stopped(await store.activity.asked_to_stop(one.id) or "")
 
 
 def _settlement(job: Claimed | StoredJob, outcome: Outcome, moment: datetime) -> Settlement:

@@ -18,7 +18,7 @@ from duly.events import (
     SchedulesDeclared,
     ignore_event,
 )
-from duly.store.reconciling import Declared, WantedSchedule
+from duly.store.declarations import Declared, WantedSchedule
 from duly.store.store import Store
 
 EVERY = timedelta(seconds=10)

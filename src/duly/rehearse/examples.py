@@ -37,7 +37,7 @@ class Example:
 async def examples(store: Store, name: str, *, now: datetime) -> list[Example]:
     """Return examples of an outage and of a long run; none for rules with too few moments."""
     schedule = await store.schedules.get(name)
-    usual = usual_runtime(await store.evidence.past_runs(schedule.id))
+    usual = usual_runtime(await store.activity.past_runs(schedule.id))
     return await examples_of(schedule.plan, now=now, usual=usual)
 
 

@@ -252,14 +252,14 @@ async def known_of(store: Store, name: str) -> KnownSchedule:
     schedule = await store.schedules.get(name)
     now = (await store.maintenance.progress()).now
     ahead = await store.ledger.fires(name, since=schedule.cursor, limit=MOST_ASKED)
-    job = await store.evidence.run_in_the_way(schedule.id, now)
+    job = await store.activity.run_in_the_way(schedule.id, now)
     return KnownSchedule(
         now=now,
         plan=schedule.plan,
         pause=schedule.pause,
         next_at=schedule.next_at,
         asked=[fire for fire in ahead if fire.cause is Cause.ASKED],
-        runs=await store.evidence.past_runs(schedule.id),
+        runs=await store.activity.past_runs(schedule.id),
         unended=job if job is not None and job.ended_at is None else None,
     )
 

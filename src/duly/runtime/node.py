@@ -45,10 +45,10 @@ from duly.registry.option_values import (
 from duly.registry.registry import JobTransaction, Registry
 from duly.settings import Settings
 from duly.settings.tables import AlertSettings, TargetSettings
-from duly.store.completing import open_completion
 from duly.store.connect import connect
 from duly.store.maintenance import Retention
 from duly.store.store import Store
+from duly.store.task_transaction import open_completion
 from duly.store.values import WORKERS, Settlement
 
 # A service whose last good tick is older makes no progress.

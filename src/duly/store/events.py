@@ -25,12 +25,12 @@ from duly.model.fire import StoredFire
 from duly.model.payload import check_text
 from duly.model.schedule import StoredSchedule
 from duly.policy.reaction import is_meant, reaction
-from duly.store import audit, replaying, rows
+from duly.store import audit, backfill, rows
+from duly.store.backfill import ReplayBatch, ReplayRequest, ReplayResult
 from duly.store.database import Ask, Operation, Start, Value
 from duly.store.enqueueing import Once, done_once
 from duly.store.ids import Ids, KeptIds
 from duly.store.reactions import carry_out
-from duly.store.replaying import ReplayBatch, ReplayRequest, ReplayResult
 from duly.store.rows import BEGINNING, EventCursor, ScheduleColumns, place_of, span
 from duly.store.transactions import ready_in
 from duly.store.values import EVENTS, JOBS, Trust
@@ -188,7 +188,7 @@ class EventStore(Noun):
         It takes several transactions; each that is committed stays.
         """
         request = ReplayRequest(name=schedule, since=since, until=until, pattern=pattern)
-        foreseen = await self._db.read(lambda: replaying.foresee(request))
+        foreseen = await self._db.read(lambda: backfill.foresee_replay(request))
         if dry_run:
             return ReplayResult(
                 schedule=schedule, events=foreseen.events, skipped=foreseen.skipped, dry_run=True
@@ -214,7 +214,7 @@ class EventStore(Noun):
         )
 
     async def _replay(self, request: ReplayRequest, place: EventCursor) -> ReplayBatch:
-        return await self._db.insist(lambda: replaying.replay(request, place, self._db.editor()))
+        return await self._db.insist(lambda: backfill.replay(request, place, self._db.editor()))
 
     async def _look(self, look: Look) -> Reacted:
         return await self._db.write(lambda: react(look, ids=self._db.attempt()))

@@ -29,7 +29,7 @@ from duly.model.event import awaited
 from duly.model.flow import Awaited, FlowPlan, Over, Source, StepPlan
 from duly.model.payload import LONGEST_RESULT, Json, decode
 from duly.model.states import State
-from duly.store import retrying, rows
+from duly.store import retries, rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import CONFIRMED, Ids, all_new
 from duly.store.rows import JobEnding, LockedJob, StepPosition
@@ -249,7 +249,7 @@ class FlowChange:
             again = {}
         revived = {part: job_id for part, job_id in again.items() if job_id is not None}
         if revived:  # with their own ids and recorded attempts
-            yield from retrying.revive_steps(list(revived.values()))
+            yield from retries.revive_steps(list(revived.values()))
             yield from self._add_parts(number, revived)
         parts = again or range(len(jobs))
         self.course.started(number, len(jobs), len(parts))

@@ -24,7 +24,7 @@ from duly.model.job_filter import Filter, Name, Pattern
 from duly.model.states import ENDED, LIVE, State
 from duly.store import rows
 from duly.store.database import Ask, Operation
-from duly.store.retrying import RetryCursor
+from duly.store.retries import RetryCursor
 from duly.store.schedule_changes import unknown
 
 LONGEST_TAIL = 400  # characters of an error

@@ -13,8 +13,8 @@ from duly.model.job import JobRequest, StoredJob
 from duly.model.job_filter import Filter
 from duly.model.outcome import Raised, ReportAnswer, Succeeded
 from duly.model.payload import check_text
-from duly.model.states import ENDED, LIVE, WAITING, State
-from duly.store import audit, flows, job_search, reporting, retrying, rows
+from duly.model.states import ENDED, LIVE, State
+from duly.store import audit, job_changes, job_search, retries
 from duly.store.database import Ask, Operation, Start
 from duly.store.enqueueing import (
     EndedAlready,
@@ -27,12 +27,9 @@ from duly.store.enqueueing import (
     plainly,
     topics_of,
 )
-from duly.store.ids import Ids, KeptIds
-from duly.store.job_endings import call_off, end, stop_flow
+from duly.store.ids import KeptIds
 from duly.store.job_search import Page
-from duly.store.ledger import stop
-from duly.store.retrying import BATCH
-from duly.store.rows import JobEnding
+from duly.store.retries import BATCH
 from duly.store.transactions import Transactions, ready_in
 from duly.store.values import JOBS, READY, SCHEDULES, WORKERS
 from duly.store.verbs import Noun, reading, reads, verb
@@ -145,7 +142,7 @@ class JobStore(Noun):
         """Cancel a waiting job, or ask a running one to stop; return its state then."""
         return await self._ended(
             self._db.audited(
-                lambda: cancel(number, reason, ids=self._db.attempt()),
+                lambda: job_changes.cancel(number, reason, ids=self._db.attempt()),
                 lambda _: audit.entry("jobs.cancel", f"job:{number}", reason=reason),
             )
         )
@@ -162,7 +159,7 @@ class JobStore(Noun):
         """Settle a job that was handed to another system; a repeated report changes nothing."""
         said = type(outcome).__name__.lower()
         answer, settled = await self._db.change(
-            lambda: reporting.report(number, outcome, message, ids=self._db.attempt()),
+            lambda: job_changes.report(number, outcome, message, ids=self._db.attempt()),
             lambda _: audit.entry("jobs.report", f"job:{number}", outcome=said),
         )
         if settled is not None:
@@ -172,7 +169,7 @@ class JobStore(Noun):
     @verb("operator")
     async def cancel_key(self, task: str, key: str, *, reason: str = "") -> bool:
         return await self._db.change(
-            lambda: cancel_key(task, key, reason, ids=self._db.attempt()),
+            lambda: job_changes.cancel_key(task, key, reason, ids=self._db.attempt()),
             lambda _: audit.entry("jobs.cancel", f"task:{task}", key=key, reason=reason),
             *(JOBS, READY, WORKERS),
         )
@@ -181,7 +178,7 @@ class JobStore(Noun):
     async def retry(self, number: int) -> StoredJob:
         """Retry a failed job."""
         return await self._db.change(
-            lambda: retry(number, self._db.who),
+            lambda: job_changes.retry(number, self._db.who),
             lambda _: audit.entry("jobs.retry", f"job:{number}"),
             READY,
         )
@@ -204,8 +201,8 @@ class JobStore(Noun):
 
         It takes several transactions; each that is committed stays.
         """
-        left = retrying.checked(first)
-        place = await self._db.read(retrying.begin)
+        left = retries.checked(first)
+        place = await self._db.read(retries.begin)
         revived: list[int] = []
         announced = False
         while left > 0:
@@ -217,7 +214,7 @@ class JobStore(Noun):
                 said = audit.entry("jobs.retry", "jobs", filter=str(wanted), first=first)
                 await self._db.announce(said)
                 announced = True
-            done = await self._all_done(partial(retrying.revive, numbers, self._db.who), numbers)
+            done = await self._all_done(partial(retries.revive, numbers, self._db.who), numbers)
             self._db.nudge(READY)
             revived += done
             left -= len(done)
@@ -243,7 +240,7 @@ class JobStore(Noun):
     async def _cancel(self, number: int, reason: str) -> bool:
         """Return whether the job was cancelled: it may have ended since it was found."""
         try:
-            await self._ended(lambda: cancel(number, reason, ids=self._db.attempt()))
+            await self._ended(lambda: job_changes.cancel(number, reason, ids=self._db.attempt()))
         except (WrongState, NotFound):
             return False
         return True
@@ -252,7 +249,8 @@ class JobStore(Noun):
     async def remove(self, number: int) -> None:
         """Delete an ended job with its attempts and logs."""
         await self._db.change(
-            lambda: remove(number), lambda _: audit.entry("jobs.remove", f"job:{number}")
+            lambda: job_changes.remove(number),
+            lambda _: audit.entry("jobs.remove", f"job:{number}"),
         )
 
     @verb("operator", long=True)
@@ -268,7 +266,7 @@ class JobStore(Noun):
             if not announced:
                 await self._db.announce(audit.entry("jobs.remove", "jobs", filter=str(wanted)))
                 announced = True
-            removed += await self._all_done(partial(forget, found), found)
+            removed += await self._all_done(partial(job_changes.forget, found), found)
         return removed
 
     async def _walk(self, wanted: Filter) -> AsyncIterator[list[int]]:
@@ -289,86 +287,3 @@ class JobStore(Noun):
         except OutcomeUnknown as unknown:
             await self._db.insist(start, unknown=unknown)
             return list(numbers)  # all are done by now, and it is unknown which call did it
-
-
-def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
-    """Cancel a waiting job; ask a running one to end. A cancelled job stays as it is."""
-    check_text(reason, "reason")
-    ending = JobEnding(State.CANCELLED, f"cancelled: {reason}" if reason else "cancelled")
-    while True:  # until the job does not change between read and write
-        peeked = yield Ask("peek_jobs", {"ids": [number]})
-        if not peeked:
-            return (yield from _cancelled_before(number))
-        [(_, state, _, waits, _, _)] = peeked
-        if waits == "steps":
-            if (yield from stop_flow(number, ending, ids=ids)).ids:
-                return State.RUNNING
-        elif waits == "outcome":
-            if (yield from call_off({number: ending}, peeked, ids=ids)).ids:
-                return State.CANCELLED
-        elif State(state) in WAITING:
-            if (yield from end({number: ending}, peeked, ids=ids)).ids:
-                return State.CANCELLED
-        elif (yield from stop([number], ending.reason)):
-            return State.RUNNING
-
-
-def _cancelled_before(number: int) -> Operation[State]:
-    job = yield from job_search.get(number)
-    if job.state is not State.CANCELLED:
-        raise WrongState(f"job {number} has ended: it is {job.state}")
-    return job.state
-
-
-def cancel_key(task: str, key: str, reason: str, *, ids: Ids) -> Operation[bool]:
-    check_text(task, "task")
-    check_text(key, "key")
-    held = yield Ask("hold_keys", {"rows": rows.packed([{"task": task, "key": key}])})
-    if not held:
-        return False
-    [(number,)] = yield Ask("key_holder", {"task": task, "key": key})
-    peeked = yield Ask("peek_jobs", {"ids": [number]})
-    if not peeked:
-        return False
-    yield from cancel(number, reason, ids=ids)
-    return True
-
-
-def retry(number: int, who: str) -> Operation[StoredJob]:
-    """Retry a failed job, behind the jobs of its schedule that have not ended.
-
-    A step is retried with its flow, from the failed steps on; succeeded steps are not run again.
-    """
-    job = yield from job_search.get(number)
-    if job.state is not State.FAILED:
-        raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
-    if not (yield from retrying.revive([number], who)) and job.step is not None:
-        raise WrongState(
-            f"job {number} is a step of flow {job.parent}, and can only be retried together with "
-            "it: when the flow has failed, and not while the flow runs or after it was cancelled"
-        )
-    return (yield from job_search.get(number))
-
-
-def remove(number: int) -> Operation[None]:
-    """Delete a job that has ended."""
-    if not (yield from forget([number])):
-        job = yield from job_search.get(number)
-        raise WrongState(f"job {number} is {job.state}: cancel it first")
-
-
-def forget(numbers: Sequence[int]) -> Operation[list[int]]:
-    """Delete ended jobs with their attempts, logs and flows; return the ids of deleted jobs."""
-    ids = list(numbers)
-    gone = [
-        *(yield Ask("remove_history", {"ids": ids})),
-        *(yield Ask("remove_failed", {"ids": ids})),
-    ]
-    ended = {number for (number,) in gone}
-    if ended:
-        for traces in ("remove_attempts", "remove_log", "remove_notes"):
-            yield Ask(traces, {"ids": sorted(ended)})
-        steps = yield from flows.forget(sorted(ended))
-        if steps:
-            yield from forget(steps)
-    return [number for number in numbers if number in ended]

@@ -14,7 +14,7 @@ from duly.model.outcome import Lost
 from duly.model.states import State
 from duly.model.worker import WorkerInfo
 from duly.policy.firing import HURRIED
-from duly.store import counting, flows, limits, reporting, rows
+from duly.store import counters, flows, job_changes, limits, rows
 from duly.store.database import Ask, Operation, Row, Start, Value, alone, as_of
 from duly.store.ids import Ids
 from duly.store.job_endings import (
@@ -342,13 +342,13 @@ class MaintenanceStore(Noun):
 
         Read first, without a lock: a node that has counted the same stretch meanwhile wins.
         """
-        stretch = await self._db.read(lambda: counting.stretch(trust))
+        stretch = await self._db.read(lambda: counters.stretch(trust))
         if stretch is None:
             return False
-        await self._db.write(lambda: counting.keep(stretch))
+        await self._db.write(lambda: counters.keep(stretch))
         return stretch.more
 
-    counters: Final = reading("viewer", counting.counters)
+    counters: Final = reading("viewer", counters.counters)
     progress: Final = reading("viewer", progress)
 
 
@@ -441,7 +441,7 @@ def _fail_silent(numbers: Sequence[int], *, ids: Ids) -> Operation[EndedJobs]:
     if not numbers:
         return EndedJobs([], [])
     [(now,)] = yield Ask("now")
-    settled = yield from reporting.overdue(numbers, from_us(now), ids=ids)
+    settled = yield from job_changes.overdue(numbers, from_us(now), ids=ids)
     if settled is None:
         return EndedJobs([], [])
     return EndedJobs(list(settled.kept), list(settled.freed), frozenset(settled.tells))

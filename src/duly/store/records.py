@@ -19,7 +19,7 @@ from duly.model.limit import LimitInfo, Queue
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.model.worker import WorkerInfo
-from duly.store import diagnostics, events, evidence, job_search, jobs, journal, limits, work
+from duly.store import activity, diagnostics, events, job_search, jobs, journal, limits, work
 from duly.store.database import Operation
 from duly.store.job_search import Page
 from duly.store.values import RunTimes
@@ -105,7 +105,7 @@ class RecordStore(Noun):
             attempts=(yield from job_search.attempts(number)),
             workers=(yield from work.workers()),
             note=(yield from journal.note(number)),
-            stopping=(yield from evidence.asked_to_stop(number)) if is_running else None,
+            stopping=(yield from activity.asked_to_stop(number)) if is_running else None,
         )
         found = yield from _with_schedule(found)
         found = yield from _with_flow(found)
@@ -146,7 +146,7 @@ class RecordStore(Noun):
 def _with_reactions(found: Sequence[StoredEvent]) -> Operation[list[EventRecord]]:
     reactions = (yield from events.reactions([one.id for one in found])) if found else []
     numbers = [fire.job_id for _, fire in reactions if fire.job_id is not None]
-    runs = (yield from evidence.runs_of(numbers)) if numbers else {}
+    runs = (yield from activity.runs_of(numbers)) if numbers else {}
     by_event: dict[int, list[Reaction]] = defaultdict(list)
     for schedule, fire in reactions:
         by_event[fire.series].append(Reaction(schedule, fire, runs.get(fire.job_id or 0)))
@@ -159,8 +159,8 @@ def _with_schedule(found: JobRecord) -> Operation[JobRecord]:
         return found
     return replace(
         found,
-        schedule=(yield from evidence.schedule(number)),
-        past_runs=(yield from evidence.past_runs(number)),
+        schedule=(yield from activity.schedule(number)),
+        past_runs=(yield from activity.past_runs(number)),
     )
 
 
@@ -209,12 +209,12 @@ def _with_obstacles(found: JobRecord) -> Operation[JobRecord]:
     known = (yield from limits.listed(limit=MOST_LIMITS)) if job.waits == "limit" else []
     behind = None
     if job.schedule_id is not None and job.state is State.BLOCKED and job.waits is None:
-        behind = yield from evidence.run_in_the_way(job.schedule_id, found.now)
+        behind = yield from activity.run_in_the_way(job.schedule_id, found.now)
     return replace(
         found,
         queue=next((queue for queue in queues if queue.name == job.queue), None),
-        running_in_queue=(yield from evidence.running_in(job.queue)),
-        ahead=(yield from evidence.count_ahead(job.id)) if job.state is State.READY else 0,
+        running_in_queue=(yield from activity.running_in(job.queue)),
+        ahead=(yield from activity.count_ahead(job.id)) if job.state is State.READY else 0,
         limit=next((one for one in known if one.name == job.waits_for), None),
         behind=behind,
     )

@@ -12,18 +12,18 @@ from duly.model.schedule import Pause, Plan, ScheduleChange, StoredSchedule
 from duly.policy.firing import Firing, decide
 from duly.rules import Spaced, zone_data_version
 from duly.store import (
-    applying,
+    applied_files,
     audit,
-    backfilling,
+    backfill,
+    declarations,
     ledger,
-    reconciling,
     rows,
     schedule_changes,
     work,
 )
 from duly.store.database import Ask, Operation, Start
+from duly.store.declarations import Declared, WantedSchedule
 from duly.store.ledger import FiringResult
-from duly.store.reconciling import Declared, WantedSchedule
 from duly.store.values import QUEUES, READY, SCHEDULES, Decide, RunTimes, Step, Trust
 from duly.store.verbs import Noun, reading, reads, verb
 
@@ -55,14 +55,14 @@ class ScheduleStore(Noun):
         return await self._db.change(start, lambda _: audit.added(plans), SCHEDULES, insist=True)
 
     get: Final = reading("viewer", schedule_changes.get)
-    in_code: Final = reading("viewer", reconciling.in_code)
-    applied: Final = reading("operator", applying.applied)
-    standing: Final = reading("operator", applying.standing)
+    in_code: Final = reading("viewer", declarations.in_code)
+    applied: Final = reading("operator", applied_files.applied)
+    standing: Final = reading("operator", applied_files.standing)
 
     @reads("viewer")
     def removed(self) -> Operation[list[tuple[str, str]]]:
         """Return the schedules, with their apps, that code declares and a person removed."""
-        return reconciling.removed()
+        return declarations.removed()
 
     @reads("viewer")
     def record(
@@ -86,7 +86,7 @@ class ScheduleStore(Noun):
             skipped=frozenset(from_us(moment) for _, moment in skipped),
             fires=fires,
             runs=rows.run_times((yield Ask("runs_of", {"ids": jobs}))) if jobs else {},
-            declared=(yield from reconciling.declared_plan(name, found[0])),
+            declared=(yield from declarations.declared_plan(name, found[0])),
             changes=[ScheduleChange(from_us(at), who, what) for at, who, what in noted],
         )
 
@@ -201,12 +201,12 @@ class ScheduleStore(Noun):
 
         From ``since`` up to ``until``, all or none. The moments are those of the present rule.
         """
-        wanted = backfilling.BackfillRun(name=name, since=since, until=until, again=again)
+        wanted = backfill.BackfillRun(name=name, since=since, until=until, again=again)
         if dry_run:
-            return await self._db.read(lambda: backfilling.foresee(wanted, decide=decide))
+            return await self._db.read(lambda: backfill.foresee_backfill(wanted, decide=decide))
         start = self._db.numbered(
             1,
-            lambda numbers: backfilling.backfill(
+            lambda numbers: backfill.backfill(
                 replace(wanted, number=numbers[0]), self._db.editor()
             ),
         )
@@ -245,7 +245,7 @@ class ScheduleStore(Noun):
         held the app's declaration before (``was_in_force``) takes it back from an older set.
         """
         declared = await self._db.insist(
-            lambda: reconciling.declare(
+            lambda: declarations.declare(
                 app,
                 mark,
                 wanted,
@@ -267,10 +267,12 @@ class ScheduleStore(Noun):
 
         ``expected`` is the text that was last applied when the steps were planned.
         """
-        wanted = applying.Application(file, 0, expected=expected, record=record, steps=steps)
+        wanted = applied_files.Application(file, 0, expected=expected, record=record, steps=steps)
         start = self._db.numbered(
             1,
-            lambda numbers: applying.apply(replace(wanted, number=numbers[0]), self._db.editor()),
+            lambda numbers: applied_files.apply(
+                replace(wanted, number=numbers[0]), self._db.editor()
+            ),
         )
         await self._db.change(
             start,

@@ -11,11 +11,11 @@ from typing import Final, get_type_hints
 
 from duly.model.access import Actor
 from duly.store.access import AccessStore
+from duly.store.activity import ActivityStore
 from duly.store.alerts import AlertStore
 from duly.store.database import Database
 from duly.store.diagnostics import DiagnosticsStore
 from duly.store.events import EventStore
-from duly.store.evidence import EvidenceStore
 from duly.store.ids import Ids
 from duly.store.jobs import JobStore
 from duly.store.journal import JournalStore
@@ -39,7 +39,7 @@ class Store(ABC):
     journal: JournalStore
     maintenance: MaintenanceStore
     events: EventStore
-    evidence: EvidenceStore
+    activity: ActivityStore
     records: RecordStore
     diagnostics: DiagnosticsStore
     access: AccessStore

@@ -15,7 +15,7 @@ from duly.clock import boottime
 from duly.durations import MICROSECOND
 from duly.errors import InvalidValue
 from duly.instants import FIRST_US, LAST_US, from_us
-from duly.store.evidence import Happening
+from duly.store.activity import Happening
 from duly.store.store import Store
 
 __all__ = ["ActivityWatch", "Happening"]
@@ -45,11 +45,11 @@ class ActivityWatch:
         """
         since = await self._since(store)
         recent = sum(told.at >= since for told in self._told.values())
-        found = await store.evidence.happened(since, limit=MOST + recent)
+        found = await store.activity.happened(since, limit=MOST + recent)
         told = [one for one in found if _key(one) not in self._told][-MOST:]
         self.left_out = 0
         if len(found) == MOST + recent:
-            every = await store.evidence.count_happened(since)
+            every = await store.activity.count_happened(since)
             self.left_out = max(0, every - recent - len(told))
         if self.left_out:
             self._floor = told[0].at + MICROSECOND
@@ -65,7 +65,7 @@ class ActivityWatch:
                 return told[place + 1 :][-MOST:]
         now = (await store.maintenance.progress()).now
         newest = now if self._newest is None else self._newest
-        found = await store.evidence.happened(max(at, now - FURTHEST), limit=MOST)
+        found = await store.activity.happened(max(at, now - FURTHEST), limit=MOST)
         return [
             one
             for one in found

@@ -18,7 +18,7 @@ from duly.model.worker import WorkerInfo
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, SuggestedCommand, first_line, what_is_missing
 from duly.policy.why.answer import plural, start_node
-from duly.store.evidence import NotKept
+from duly.store.activity import NotKept
 from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.store import Store
 from duly.views.overdue import OverdueRuns
@@ -82,7 +82,7 @@ async def needs(
 ) -> list[Need]:
     """Return the items that need attention: first those that stop everything, then newest first."""
     found = await conditions(store, progress, overdue, zone=zone)
-    broken = await store.evidence.not_kept(since, limit=MOST_NEEDS)
+    broken = await store.activity.not_kept(since, limit=MOST_NEEDS)
     found += [await explained(store, one, zone) for one in broken]
     return found + await failed_tasks(store, since)
 
@@ -114,7 +114,7 @@ async def without_worker(store: Store, living: Sequence[WorkerInfo]) -> list[Nee
     living = present(living)
     paused = {queue.name for queue in await store.work.queues() if queue.paused}
     found = []
-    for kind in await store.evidence.waiting(patience=PATIENCE):
+    for kind in await store.activity.waiting(patience=PATIENCE):
         many = plural(kind.jobs, "job")
         word = "signature" if kind.waits == "signature" else "no worker"
         show = SuggestedCommand("see one", f"duly why {kind.job_id}")
@@ -264,6 +264,6 @@ async def failed_tasks(store: Store, since: datetime, *, limit: int = MOST_NEEDS
             ),
             matter=Matter(subject=f"task:{one.task}", kind="failed", until=one.ended_at),
         )
-        for one in await store.evidence.failed_tasks(since, limit=limit)
+        for one in await store.activity.failed_tasks(since, limit=limit)
     ]
     return [_redacted(need) for need in found]

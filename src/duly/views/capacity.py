@@ -14,7 +14,7 @@ from duly.model.worker import Order, WorkerInfo
 from duly.policy.redaction import redacted
 from duly.policy.why import about
 from duly.policy.why.answer import plural
-from duly.store.evidence import MOST_COUNTED, Depth
+from duly.store.activity import MOST_COUNTED, Depth
 from duly.store.store import Store
 from duly.views import filled
 from duly.views.attention import Need, without_worker
@@ -106,7 +106,7 @@ class WorkerView:
 
 async def queue_list(store: Store) -> list[QueueView]:
     """Return the queues that have settings, a listening worker, or jobs; by name."""
-    found = with_depths(await known_queues(store), await store.evidence.depths(ended=True))
+    found = with_depths(await known_queues(store), await store.activity.depths(ended=True))
     return [QueueView.of(queue, depth) for queue, depth in found]
 
 
@@ -121,7 +121,7 @@ async def worker_list(store: Store) -> list[WorkerView]:
 
 async def queue_view(store: Store, queue: Queue) -> QueueView:
     """A queue that was just changed."""
-    depths = {depth.queue: depth for depth in await store.evidence.depths(ended=True)}
+    depths = {depth.queue: depth for depth in await store.activity.depths(ended=True)}
     return QueueView.of(queue, depths.get(queue.name) or Depth(queue=queue.name))
 
 
@@ -243,13 +243,13 @@ async def capacity(
 ) -> CapacityView:
     """Return the capacity with charts of the last ``span``; rates and depths are current."""
     now = await store.diagnostics.now()
-    depths = await store.evidence.depths(ended=True)
+    depths = await store.activity.depths(ended=True)
     living = await store.diagnostics.living()
     limits = await store.limits.listed(limit=MOST_LIMITS + 1)
     hour = await charts.look(store, now, span=HOUR)
     flow = flows.look(depths, charts, now=now)
     queues = _queues(with_depths(await known_queues(store), depths), flow, living=living)
-    running = await store.evidence.running(limit=MOST_RUNNING)
+    running = await store.activity.running(limit=MOST_RUNNING)
     return CapacityView(
         now=now,
         queues=queues[:MOST_QUEUES],

@@ -25,7 +25,7 @@ from duly.durations import HOUR, MINUTE
 from duly.errors import InvalidValue
 from duly.instants import floored
 from duly.model.schedule import StoredSchedule
-from duly.store.evidence import LENGTHS, MOST_COUNTED, Depth, EndedStats
+from duly.store.activity import LENGTHS, MOST_COUNTED, Depth, EndedStats
 from duly.store.store import Store
 from duly.views.fires import LATE, Counts, RunResult, counted
 from duly.views.overdue import HOURS_AHEAD, OverdueRuns, UpcomingRuns, ahead, find_overdue
@@ -110,7 +110,7 @@ async def _learn(
     for start in starts:
         if not _is_due(known.get(start), start + step, now=now, step=step):
             continue
-        found = await store.evidence.minutes(start, start + step, step=step)
+        found = await store.activity.minutes(start, start + step, step=step)
         known[start] = _Stretch(asked_at=now, queues={one.queue: one for one in found})
         if boottime() - began > BUDGET:
             return
@@ -357,7 +357,7 @@ class DayStrip:
             await self._ask(store, one.start, since, now)
 
     async def _ask(self, store: Store, start: datetime, since: datetime, now: datetime) -> None:
-        found = await store.evidence.hour_tallies(
+        found = await store.activity.hour_tallies(
             start, until=start + QUARTER, due_since=since, late=LATE
         )
         hours = {

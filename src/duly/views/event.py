@@ -12,8 +12,8 @@ from duly.errors import NotFound
 from duly.model.event import EVERY_EVENT, Emitted, EventFilter, StoredEvent
 from duly.model.fire import Outcome
 from duly.policy.redaction import hidden, redacted
+from duly.store.backfill import ReplayResult
 from duly.store.records import EventRecord, Reaction
-from duly.store.replaying import ReplayResult
 from duly.store.store import Store
 from duly.views import Listed, duration, filled
 from duly.views.access import check_number

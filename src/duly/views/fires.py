@@ -13,7 +13,7 @@ from duly.model.schedule import Plan
 from duly.model.states import ENDED, State
 from duly.policy.redaction import redacted
 from duly.rules.event_rule import BEGINNING
-from duly.store.evidence import Tally
+from duly.store.activity import Tally
 from duly.store.store import Store
 from duly.store.values import RunTimes
 from duly.views import duration, filled
@@ -181,7 +181,7 @@ async def with_runs(store: Store, found: Sequence[StoredFire], schedule: str) ->
     """Return the fires of a schedule together with the state of their jobs."""
     told = fires(found, schedule, reacts=await made_by_events(store, found))
     jobs = [fire.job_id for fire in told if fire.job_id is not None]
-    runs = await store.evidence.runs_of(jobs) if jobs else {}
+    runs = await store.activity.runs_of(jobs) if jobs else {}
     return [with_run(fire, runs.get(fire.job_id or 0)) for fire in told]
 
 
@@ -197,7 +197,7 @@ async def made_by_events(store: Store, found: Sequence[StoredFire]) -> bool:
     The store is asked only if one is not from the clock.
     """
     beside = next((fire for fire in found if fire.series != CLOCK), None)
-    schedule = None if beside is None else await store.evidence.schedule(beside.schedule_id)
+    schedule = None if beside is None else await store.activity.schedule(beside.schedule_id)
     return schedule is not None and reacts(schedule.plan)
 
 

@@ -14,8 +14,8 @@ from duly import clock
 from duly.clock import boottime
 from duly.model.alert import KINDS
 from duly.model.worker import WorkerInfo
-from duly.store.counting import Durations
-from duly.store.evidence import LENGTHS, Depth
+from duly.store.activity import LENGTHS, Depth
+from duly.store.counters import Durations
 from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.store import Store
 from duly.version import __version__
@@ -63,7 +63,7 @@ async def metrics(store: Store) -> str:
 async def _gauges(store: Store) -> list[MetricFamily]:
     skew = await _clock_skew(store)
     progress = await store.maintenance.progress()
-    depths = await store.evidence.depths()
+    depths = await store.activity.depths()
     workers = present(await store.diagnostics.living())
     dead_rows = await store.diagnostics.dead_rows()
     alerts = await store.alerts.open()

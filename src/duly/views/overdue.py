@@ -40,7 +40,7 @@ class UpcomingRuns:
 async def ahead(store: Store, now: datetime) -> UpcomingRuns:
     """Count the upcoming runs from now to the end of the last hour shown, without overdue ones."""
     end = floored(now, HOUR) + (HOURS_AHEAD + 1) * HOUR
-    schedules = await store.evidence.due_before(end, limit=MOST_SCHEDULES)
+    schedules = await store.activity.due_before(end, limit=MOST_SCHEDULES)
     return walked(schedules, now, end)
 
 
@@ -149,7 +149,7 @@ async def find_overdue(
     """
     if first is not None and not any(is_late(one, now) for one in first[:1]):
         return None
-    late = await store.evidence.due_before(now - PROMPT, limit=MOST_SCHEDULES)
+    late = await store.activity.due_before(now - PROMPT, limit=MOST_SCHEDULES)
     if not late:
         return None
     waiting = [
@@ -161,7 +161,7 @@ async def find_overdue(
         return None
     unfired = [replace(one, next_at=due) for one, due in waiting]
     found = walked(unfired, BEGINNING, now + timedelta.resolution)
-    last = await store.evidence.last_decision(now)
+    last = await store.activity.last_decision(now)
     newest = max(due for _, due in waiting)
     return OverdueRuns(
         now=now,

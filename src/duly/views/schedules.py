@@ -418,7 +418,7 @@ async def _recent(
     """Return the last runs of each schedule with the results of their jobs, in two queries."""
     found = await store.ledger.recent([one.id for one in schedules], limit=RECENT)
     jobs = [fire.job_id for fires in found.values() for fire in fires if fire.job_id is not None]
-    runs = await store.evidence.runs_of(jobs) if jobs else {}
+    runs = await store.activity.runs_of(jobs) if jobs else {}
     return {
         one.id: [
             _seen(fire, one.plan, runs.get(fire.job_id or 0)) for fire in reversed(found[one.id])

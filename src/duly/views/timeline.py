@@ -118,7 +118,7 @@ async def _ended(
 
 
 async def _running(store: Store, schedule: str | None) -> list[StoredJob]:
-    found = await store.evidence.running(limit=MOST_RUNNING)
+    found = await store.activity.running(limit=MOST_RUNNING)
     if schedule is None:
         return found
     number = (await store.schedules.get(schedule)).id
@@ -129,13 +129,13 @@ async def _due(store: Store, end: datetime, schedule: str | None) -> Sequence[St
     if schedule is not None:
         found = await store.schedules.get(schedule)
         return [] if found.pause is not None or found.fault is not None else [found]
-    return await store.evidence.due_before(end, limit=MOST_LANES)
+    return await store.activity.due_before(end, limit=MOST_LANES)
 
 
 async def _coming(
     store: Store, schedule: StoredSchedule, *, now: datetime, end: datetime
 ) -> list[Bar]:
-    usual = usual_runtime(await store.evidence.past_runs(schedule.id))
+    usual = usual_runtime(await store.activity.past_runs(schedule.id))
     length = usual or timedelta()
     return [
         Bar(

@@ -170,7 +170,7 @@ async def status(store: Store, strip: DayStrip | None = None, *, zone: str | Non
     Times in sentences are in ``zone``; without one, each is in the zone of its schedule.
     """
     progress = await store.maintenance.progress()
-    due = await store.evidence.due_before(HORIZON, limit=MOST_NEXT * 10)
+    due = await store.activity.due_before(HORIZON, limit=MOST_NEXT * 10)
     view = None if strip is None else await strip.look(store, progress.now, first=due)
     since = progress.now - WINDOW if view is None else view.since
     if view is None:
@@ -193,13 +193,13 @@ async def status(store: Store, strip: DayStrip | None = None, *, zone: str | Non
 
 
 async def _counts(store: Store, since: datetime, overdue: OverdueRuns | None) -> Counts:
-    found = counted(await store.evidence.tallies(since, late=LATE))
+    found = counted(await store.activity.tallies(since, late=LATE))
     return found if overdue is None else replace(found, overdue=overdue.runs)
 
 
 async def _running(store: Store) -> list[RunningJob]:
     """Return the running jobs and flows, longest-running first."""
-    jobs = await store.evidence.running(limit=MOST_RUNNING)
+    jobs = await store.activity.running(limit=MOST_RUNNING)
     parents = [job.id for job in jobs if job.waits == "steps"]
     flows = await store.jobs.flow_progress(parents) if parents else {}
     return [
@@ -232,7 +232,7 @@ def _flow(job: StoredJob, flow: FlowProgress) -> RunningJob:
 
 async def _awaiting(store: Store) -> list[AwaitingStep]:
     found = []
-    for job in await store.evidence.awaiting(limit=MOST_AWAITING):
+    for job in await store.activity.awaiting(limit=MOST_AWAITING):
         awaits = Awaits.shown(job)
         if awaits is not None and job.parent is not None:
             with suppress(NotFound):  # removed a moment ago
@@ -296,7 +296,7 @@ async def _late(
     found: list[LateRun] = []
     for hour in reversed(hours):
         left = MOST - len(found)
-        for row in await store.evidence.late_moments(hour, until, late=LATE, limit=left):
+        for row in await store.activity.late_moments(hour, until, late=LATE, limit=left):
             found += await _said(store, row, zone)
         if len(found) >= MOST:
             break
@@ -306,7 +306,7 @@ async def _late(
 
 async def _said(store: Store, row: StoredFire, zone: str) -> list[LateRun]:
     """Return the explained late run; an empty list if its schedule no longer exists."""
-    schedule = await store.evidence.schedule(row.schedule_id)
+    schedule = await store.activity.schedule(row.schedule_id)
     if schedule is None:
         return []
     answer = await answer_moment(store, schedule, row, zone=zone)

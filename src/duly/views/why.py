@@ -155,12 +155,12 @@ async def answer_moment(
     Times are in ``zone``, by default in the schedule's zone.
     """
     now = (await store.maintenance.progress()).now
-    due, evidence = moment or fire.due_at, store.evidence
+    due, activity = moment or fire.due_at, store.activity
     into = other = None
     if fire.outcome is Outcome.MERGED:
-        into = await evidence.run_after(schedule.id, due)
+        into = await activity.run_after(schedule.id, due)
     if fire.cause is Cause.OVERLAP:
-        other = await evidence.run_in_the_way(schedule.id, fire.decided_at)
+        other = await activity.run_in_the_way(schedule.id, fire.decided_at)
     run = into or fire
     later = await _backfill(store, schedule, fire, due)
 
@@ -177,7 +177,7 @@ async def answer_moment(
             job=await known(run.job_id),
             into=into,
             in_the_way=await known(None if other is None else other.id),
-            last_decision=await evidence.last_decision(fire.decided_at),
+            last_decision=await activity.last_decision(fire.decided_at),
             notes=_clock_notes(schedule, due - SAME_NIGHT, due, past=True),
             backfill=later,
             backfill_job=await known(None if later is None else later.job_id),
@@ -304,7 +304,7 @@ async def _absent(
             before=before,
             after=after,
             changes=tuple(changes),
-            last_decision=await store.evidence.last_decision(now),
+            last_decision=await store.activity.last_decision(now),
             scheduler_is_running=late is None or late.scheduler_is_running,
             notes=_clock_notes(schedule, asked.start - SAME_NIGHT, asked.until, past=False),
             last_run=await _last_run(store, schedule) if schedule.runs_left == 0 else None,
@@ -325,7 +325,7 @@ async def _neighbours(
     if not isinstance(kept, Spaced):
         return kept.at_or_before(asked.start - MICROSECOND), kept.after(asked.until - MICROSECOND)
     earlier = await store.ledger.fires(name, until=asked.start, limit=1)
-    later = await store.evidence.run_after(schedule.id, asked.start)
+    later = await store.activity.run_after(schedule.id, asked.start)
     after = schedule.next_at if later is None else later.due_at
     return (earlier[0].due_at if earlier else None), after
 

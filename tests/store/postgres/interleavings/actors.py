@@ -22,7 +22,7 @@ from duly.store import (
     claims,
     enqueueing,
     finish_and_claim,
-    jobs,
+    job_changes,
     ledger,
     maintenance,
     schedule_changes,
@@ -123,7 +123,7 @@ def finish(*held: Claimed, outcome: Outcome | None = None, block: int = 70) -> O
 
 
 def cancel(number: int) -> Operation[State]:
-    return jobs.cancel(number, "no", ids=numbers(71))
+    return job_changes.cancel(number, "no", ids=numbers(71))
 
 
 RAISED = Raised(error="ValueError", message="no")

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from duly.instants import to_us
 from duly.model.terms import NO_TERMS, Terms
 from duly.policy.firing import decide
-from duly.store import maintenance, replaying, retrying, rows, work
+from duly.store import backfill, maintenance, retries, rows, work
 from duly.store.database import Ask, Operation, Row, Value, alone
 from duly.store.transactions import Editor
 from tests.factories import call, plan
@@ -53,7 +53,7 @@ async def failed(scene: Scene, key: str | None = None, terms: Terms = NO_TERMS) 
 
 
 def revive() -> Operation[list[int]]:
-    return retrying.revive([JOB], "ada")
+    return retries.revive([JOB], "ada")
 
 
 def one_row(scene: Scene, table: str, where: str = "true") -> Callable[[Order], Awaitable[Broken]]:
@@ -169,7 +169,7 @@ async def events_and_a_replay(scene: Scene) -> Explored:
         "insert into duly.event (id, name, payload, submitter, tenant, at, seen)"
         f" values ({EVENT}, 'a.b', '{{}}', '', '', {at}, true)",
     )
-    request = replaying.ReplayRequest(name="report", since=START - 2 * HOUR, until=START)
+    request = backfill.ReplayRequest(name="report", since=START - 2 * HOUR, until=START)
 
     async def no_job_lacks_its_event(_: Order) -> Broken:
         lost = await scene.column(
@@ -182,7 +182,7 @@ async def events_and_a_replay(scene: Scene) -> Explored:
         no_job_lacks_its_event,
         pruner=pruner("prune_events"),
         person=once(
-            lambda: replaying.replay(request, request.beginning, Editor("ada", decide, numbers(60)))
+            lambda: backfill.replay(request, request.beginning, Editor("ada", decide, numbers(60)))
         ),
     )
 
@@ -222,7 +222,7 @@ async def history_and_a_flow_that_goes_on(scene: Scene) -> Explored:
     return await scene.play(
         it_is_there_once_or_gone,
         pruner=pruner("prune_history"),
-        flow=once(lambda: retrying.revive_steps([JOB])),
+        flow=once(lambda: retries.revive_steps([JOB])),
     )
 
 

@@ -8,9 +8,9 @@ from duly.model.job import Owner
 from duly.model.policies import Overlap
 from duly.model.schedule import Pause
 from duly.policy.firing import decide
-from duly.store import reconciling, schedule_changes
+from duly.store import declarations, schedule_changes
 from duly.store.database import Operation
-from duly.store.reconciling import Declared, WantedSchedule
+from duly.store.declarations import Declared, WantedSchedule
 from duly.store.transactions import Editor
 from duly.store.values import CLOCK
 from tests.factories import plan
@@ -93,7 +93,7 @@ async def a_scheduler_and_a_claim(scene: Scene) -> Explored:
 def declare(mark: str, block: int) -> Operation[Declared]:
     """A node announces the set of its version, in which the schedule has another rule."""
     wanted = [WantedSchedule(plan(rule=RULES[mark], owner=Owner.CODE))]
-    return reconciling.declare(
+    return declarations.declare(
         "shop", mark, wanted, whole=True, was_in_force=False, decide=decide, ids=numbers(block)
     )
 

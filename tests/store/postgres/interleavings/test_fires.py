@@ -12,7 +12,7 @@ from duly.model.job import StoredJob
 from duly.model.policies import Overlap
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import decide
-from duly.store import jobs, maintenance, schedule_changes
+from duly.store import job_changes, maintenance, schedule_changes
 from duly.store.transactions import Editor
 from duly.store.values import CLOCK
 from tests.factories import plan
@@ -140,7 +140,7 @@ async def test_a_retried_job_and_a_fired_one_do_not_run_at_once(scene: Scene) ->
         return expect(isinstance(order.results["person"], StoredJob), str(order.results["person"]))
 
     found = await scene.play(
-        is_alive, most=50, a=a_scheduler, person=once(lambda: jobs.retry(job.id, "me"))
+        is_alive, most=50, a=a_scheduler, person=once(lambda: job_changes.retry(job.id, "me"))
     )
     assert not found.broken, found
 
@@ -150,8 +150,8 @@ async def test_two_retries_of_one_job_are_one(scene: Scene) -> None:
     await scene.stage.run(lambda: finish(job, outcome=FATAL))
     found = await scene.play(
         most=50,
-        one=once(lambda: jobs.retry(job.id, "one")),
-        two=once(lambda: jobs.retry(job.id, "two")),
+        one=once(lambda: job_changes.retry(job.id, "one")),
+        two=once(lambda: job_changes.retry(job.id, "two")),
     )
     assert not found.broken, found
 

@@ -12,7 +12,7 @@ from duly.model.job import JobRequest
 from duly.model.outcome import Outcome
 from duly.model.policies import Late
 from duly.model.states import State
-from duly.store import jobs
+from duly.store import job_changes
 from duly.store.database import Ask, alone
 from tests.factories import call
 from tests.interleaving.interleave import Order, Program, once
@@ -157,7 +157,7 @@ async def test_what_is_asked_after_a_cancellation_is_kept(locking: Scene) -> Non
     found = await locking.play(
         is_true,
         one=once(lambda: enqueue((OTHER, keyed()))),
-        two=once(lambda: jobs.cancel_key("work", "k", "no", ids=numbers(74))),
+        two=once(lambda: job_changes.cancel_key("work", "k", "no", ids=numbers(74))),
     )
     assert not found.broken, found
 

@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
+from duly.store.activity import LENGTHS
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.evidence import LENGTHS
 from duly.store.transactions import judged
 from duly.store.values import Trust
 

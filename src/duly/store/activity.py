@@ -194,7 +194,7 @@ def asked_to_stop(job: int) -> Operation[str | None]:
     return str(found[0][0]) if found else None
 
 
-class EvidenceStore(Noun):
+class ActivityStore(Noun):
     schedule: Final = reading("viewer", schedule)
     run_in_the_way: Final = reading("viewer", run_in_the_way)
     past_runs: Final = reading("viewer", past_runs)

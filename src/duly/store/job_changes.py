@@ -1,11 +1,11 @@
-"""Outcomes that come back from the systems to which jobs were handed.
+"""Changes of single jobs: cancel, retry, remove; and report the outcome of a handed-off job.
 
-A report settles a job like the outcome that a worker writes, under the fencing token that the job
-has now. It may come before the worker has noted that the message was sent: the note is refused
-then. Reports may be repeated and may come late; those change nothing, and are answered. Only the
-success of an earlier try counts, also while the job waits for its next try: the work is done. So
-does that of a message whose confirm was lost, or whose worker died before it noted that it was
-sent, while the job waits to send it again.
+A report comes from the system to which the job was handed. It settles the job like the outcome that
+a worker writes, under the fencing token that the job has now. It may come before the worker has
+noted that the message was sent: the note is refused then. Reports may be repeated and may come
+late; those change nothing, and are answered. Only the success of an earlier try counts, also while
+the job waits for its next try: the work is done. So does that of a message whose confirm was lost,
+or whose worker died before it noted that it was sent, while the job waits to send it again.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,100 @@ from duly.errors import InvalidValue, WrongState
 from duly.instants import from_us, to_us
 from duly.model.job import StoredJob
 from duly.model.outcome import SEND, MessageId, Raised, ReportAnswer, Succeeded
+from duly.model.payload import check_text
 from duly.model.states import ENDED, WAITING, State
 from duly.policy.redaction import redacted, redacted_for
 from duly.policy.verdict import Tried, judge
-from duly.store import job_search, rows
+from duly.store import flows, job_search, retries, rows
 from duly.store.database import Ask, Operation
 from duly.store.ids import Ids
-from duly.store.job_endings import EndedJobs, end, settle
+from duly.store.job_endings import EndedJobs, call_off, end, settle, stop_flow
+from duly.store.ledger import stop
 from duly.store.rows import JobEnding
 from duly.store.values import Settled, Settlement
+
+
+def cancel(number: int, reason: str, *, ids: Ids) -> Operation[State]:
+    """Cancel a waiting job; ask a running one to end. A cancelled job stays as it is."""
+    check_text(reason, "reason")
+    ending = JobEnding(State.CANCELLED, f"cancelled: {reason}" if reason else "cancelled")
+    while True:  # until the job does not change between read and write
+        peeked = yield Ask("peek_jobs", {"ids": [number]})
+        if not peeked:
+            return (yield from _cancelled_before(number))
+        [(_, state, _, waits, _, _)] = peeked
+        if waits == "steps":
+            if (yield from stop_flow(number, ending, ids=ids)).ids:
+                return State.RUNNING
+        elif waits == "outcome":
+            if (yield from call_off({number: ending}, peeked, ids=ids)).ids:
+                return State.CANCELLED
+        elif State(state) in WAITING:
+            if (yield from end({number: ending}, peeked, ids=ids)).ids:
+                return State.CANCELLED
+        elif (yield from stop([number], ending.reason)):
+            return State.RUNNING
+
+
+def _cancelled_before(number: int) -> Operation[State]:
+    job = yield from job_search.get(number)
+    if job.state is not State.CANCELLED:
+        raise WrongState(f"job {number} has ended: it is {job.state}")
+    return job.state
+
+
+def cancel_key(task: str, key: str, reason: str, *, ids: Ids) -> Operation[bool]:
+    check_text(task, "task")
+    check_text(key, "key")
+    held = yield Ask("hold_keys", {"rows": rows.packed([{"task": task, "key": key}])})
+    if not held:
+        return False
+    [(number,)] = yield Ask("key_holder", {"task": task, "key": key})
+    peeked = yield Ask("peek_jobs", {"ids": [number]})
+    if not peeked:
+        return False
+    yield from cancel(number, reason, ids=ids)
+    return True
+
+
+def retry(number: int, who: str) -> Operation[StoredJob]:
+    """Retry a failed job, behind the jobs of its schedule that have not ended.
+
+    A step is retried with its flow, from the failed steps on; succeeded steps are not run again.
+    """
+    job = yield from job_search.get(number)
+    if job.state is not State.FAILED:
+        raise WrongState(f"job {number} is {job.state}: only a failed job can be retried")
+    if not (yield from retries.revive([number], who)) and job.step is not None:
+        raise WrongState(
+            f"job {number} is a step of flow {job.parent}, and can only be retried together with "
+            "it: when the flow has failed, and not while the flow runs or after it was cancelled"
+        )
+    return (yield from job_search.get(number))
+
+
+def remove(number: int) -> Operation[None]:
+    """Delete a job that has ended."""
+    if not (yield from forget([number])):
+        job = yield from job_search.get(number)
+        raise WrongState(f"job {number} is {job.state}: cancel it first")
+
+
+def forget(numbers: Sequence[int]) -> Operation[list[int]]:
+    """Delete ended jobs with their attempts, logs and flows; return the ids of deleted jobs."""
+    ids = list(numbers)
+    gone = [
+        *(yield Ask("remove_history", {"ids": ids})),
+        *(yield Ask("remove_failed", {"ids": ids})),
+    ]
+    ended = {number for (number,) in gone}
+    if ended:
+        for traces in ("remove_attempts", "remove_log", "remove_notes"):
+            yield Ask(traces, {"ids": sorted(ended)})
+        steps = yield from flows.forget(sorted(ended))
+        if steps:
+            yield from forget(steps)
+    return [number for number in numbers if number in ended]
 
 
 def report(
