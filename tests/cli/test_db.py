@@ -43,7 +43,7 @@ def test_asking_never_makes_a_store(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (5, "")
     assert done.stderr == (
         f"database: {path}\nError: no database at {path}; name another (--store, DULY_URL), or "
-        f"create this one: duly db migrate --store {path}\n"
+        f"create this one: start the app (duly up), or duly db migrate --store {path}\n"
     )
     assert list(tmp_path.iterdir()) == []
 

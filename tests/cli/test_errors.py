@@ -50,7 +50,8 @@ def test_no_store_is_here(folder: Path, words: list[str]) -> None:
     assert told(*words) == (
         5,
         f"database: {folder}/duly.db\nError: no database at ./duly.db; name another (--store, "
-        "DULY_URL), or create this one: duly db migrate --store ./duly.db\n",
+        "DULY_URL), or create this one: start the app (duly up), or duly db migrate --store "
+        "./duly.db\n",
     )
     assert list(folder.iterdir()) == []
 
@@ -208,6 +209,18 @@ def test_the_folder_of_the_store_is_not_there(folder: Path, words: list[str]) ->
         5,
         f"Error: cannot create {folder}/data/five.db: the folder {folder}/data does not exist: "
         "create it",
+    )
+
+
+@pytest.mark.skipif(not Path("/sys").is_dir(), reason="no folder that root cannot write to")
+@pytest.mark.parametrize("words", [["db", "migrate"], ["dev", "tasks.py"], ["up", "tasks.py"]])
+def test_the_folder_of_the_store_is_read_only(folder: Path, words: list[str]) -> None:
+    (folder / "tasks.py").write_text(TASKS)
+    code, said = told(*words, "--store", "/sys/duly.db")
+    assert (code, said.splitlines()[-1]) == (
+        5,
+        "Error: cannot create /sys/duly.db: Permission denied; duly must be able to write to this "
+        "folder: allow it, or name another (--store)",
     )
 
 

@@ -110,3 +110,22 @@ def test_a_program_gets_the_parts(path: Path) -> None:
         {"what": "start one", "line": "duly worker", "job_id": None},
         {"what": "call it off", "line": f"duly jobs cancel {number}", "job_id": number},
     ]
+
+
+def test_a_schedule_that_is_only_declared_is_said_to_be(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(path.parent)
+    (path.parent / "reports.py").write_text(
+        'from duly import Duly\n\nduly = Duly()\n\n@duly.schedule("every 1h")\n@duly.task\n'
+        "def weekly() -> None: ...\n"
+    )
+    monkeypatch.setenv("DULY_APP", "reports.py")
+    prepared(path, _kept)
+    done = why("weekly", store=path)
+    assert done.exit_code == 3
+    assert done.stderr.splitlines()[-1] == (
+        'Error: the schedule "weekly" is declared in reports.py, but not in the database yet: a '
+        "scheduler writes it when it starts (duly up reports.py)"
+    )
+    assert 'there is no schedule "monthly"' in why("monthly", store=path).stderr

@@ -166,6 +166,28 @@ def test_the_demo_serves_its_dashboard_without_a_terminal_and_says_where_first()
         assert demo.wait(30) == 143
 
 
+@pytest.mark.thorough("the demo works for ten seconds")
+def test_the_demo_closes_its_shop_when_nobody_reads_it_any_more(tmp_path: Path) -> None:
+    """As in ``scripts/demo --once | head -1``."""
+    with subprocess.Popen(
+        ["sh", "scripts/demo", "--once"],
+        cwd=ROOT,
+        env={**os.environ, "DULY_WEB": "no", "TMPDIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None
+        assert demo.stderr is not None
+        demo.stdout.readline()
+        demo.stdout.close()
+        talk = demo.stderr.read()
+        assert demo.wait(60) == 141
+    assert "Traceback" not in talk
+    assert list(tmp_path.iterdir()) == []  # the shop's files are removed when it has ended
+
+
 def stays_open_until_ctrl_c() -> None:
     with terminal(["/bin/sh", "scripts/demo"], ROOT) as shown:
         shown.until("#] 100 % page 10 of 10")

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from duly.errors import RuleError
-from duly.rules import calendar, cron
+from duly.rules import calendar, cron, parse
 from duly.rules.zone import Zone, zone_named, zone_names
 from tests.rules.bruteforce import changes_of, clock_of
 
@@ -159,6 +159,21 @@ def test_an_offset_is_answered_with_the_zone_that_has_it(name: str, instead: str
         RuleError, match=f"is not a time zone; name a place, as {re.escape(instead)}$"
     ):
         zone_named(name)
+
+
+@pytest.mark.parametrize(
+    ("rule", "zone"),
+    [
+        ("02:00 CEST", "Europe/Berlin"),
+        ("0 2 * * * PDT", "America/Los_Angeles"),
+        ("every 1 day at 09:00 bst", "Europe/London"),
+        ("hourly IST", "Asia/Kolkata"),
+        ("Fri 17:00 CST", "America/Chicago or Asia/Shanghai"),
+    ],
+)
+def test_an_abbreviation_is_answered_with_the_zones_that_show_it(rule: str, zone: str) -> None:
+    with pytest.raises(RuleError, match=rf"not a time zone but an abbreviation; .* mean {zone}\?$"):
+        parse(rule)
 
 
 def test_an_offset_behind_a_cron_line_is_taken_for_a_zone() -> None:

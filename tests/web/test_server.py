@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -118,4 +119,6 @@ def test_a_taken_port_keeps_nobody_from_working(here: Served, tmp_path: Path) ->
                 break
         process.terminate()
         assert process.wait(15) == 0
-    assert "cannot listen on" in said
+    free = re.search(r"cannot listen on .*; --port (\d+) is free", said)
+    assert free is not None
+    assert int(free[1]) > int(port)

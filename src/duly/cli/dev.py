@@ -23,7 +23,7 @@ from duly.cli.options import (
 )
 from duly.cli.output import say
 from duly.cli.serving import begin, serve_app, with_secret
-from duly.cli.store import run, settled
+from duly.cli.store import UNREACHABLE, run, settled
 from duly.demo.past import make_past
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -52,7 +52,7 @@ def dev(app: str | None, *, reload: bool, demo: bool, **words: Any) -> None:
 
     \b
     Exit codes: 0 stopped, 1 the app cannot be imported, 2 invalid usage or a mistake in the app, 3
-    no such app.
+    no such app, 5 the database cannot be opened.
     """
     if demo and app is not None:
         raise click.UsageError(f"--demo runs its own app: leave out {app}")
@@ -115,14 +115,14 @@ class AppProcess:
             self._app = subprocess.Popen(self._command, env=environment)  # noqa: S603 - ourselves
 
     def until_changed(self, files: "WatchedFiles") -> str | None:
-        """Wait until a file changes and return its name; None on a stop or a normal end."""
+        """Wait until a file changes and return its name; None if there is no reason to wait."""
         told = False
         while not self._stop.wait(LOOK_SECONDS):
             changed = files.changed()
             if changed:
                 return changed
             code = None if self._app is None else self._app.poll()
-            if code == 0:
+            if code in (0, UNREACHABLE):  # no change of a file makes a database writable
                 return None
             if code is not None and not told:
                 told = True

@@ -57,6 +57,21 @@ def address_at_hand(settings: "Settings", *, hint: bool) -> str:
         return settings.url
 
 
+def declares(settings: "Settings", schedule: str) -> str | None:
+    """Return the app that ``duly up`` would run here if its code declares the schedule."""
+    from duly.registry.app_loading import find
+
+    if not has_app(settings):
+        return None
+    target = app_of(settings, "up")
+    try:
+        _load(target, settings)
+        names = {found.name for found in getattr(find(target), "declarations", ())}
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever the application does
+        return None
+    return target if schedule in names else None
+
+
 def imported(target: str, settings: "Settings") -> "Registry":
     """Import the app and return its tasks; on an error, show the author's line and exit."""
     try:

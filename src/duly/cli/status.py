@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from shlex import quote
 
 import click
 
 from duly.app import Store
+from duly.cli.find_app import declares
 from duly.cli.formats import View, utc_option, view_json, watch_option
 from duly.cli.formats import watch as keep_showing
 from duly.cli.output import lined_up
-from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
+from duly.cli.store import NEEDS_YOU, ask, output_option, settled, store_option
 from duly.errors import NotFound
 from duly.policy.redaction import one_line
 from duly.policy.why import LocalClock, about
@@ -162,7 +164,15 @@ def why(what: str, time: tuple[str, ...], store: str, output: str) -> None:
     Exit codes: 0 success, 2 a time that cannot be read, 3 no such schedule or job, 5 the database
     cannot be reached.
     """
-    answer = ask(store, lambda there: _answer(there, what, " ".join(time) or None))
+    try:
+        answer = ask(store, lambda there: _answer(there, what, " ".join(time) or None))
+    except NotFound:
+        if (app := declares(settled(), what)) is None:
+            raise
+        raise NotFound(
+            f'the schedule "{what}" is declared in {app}, but not in the database yet: a scheduler '
+            f"writes it when it starts (duly up {quote(app)})"
+        ) from None
     click.echo(view_json(answer) if output == "json" else str(answer))
 
 

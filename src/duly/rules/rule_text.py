@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from duly.errors import RuleError, ZoneMissing
-from duly.rules.zone import Dst, dst_policy, unknown_zone, zone_names
+from duly.rules.zone import Dst, dst_policy, places_of, unknown_zone, zone_names
 
 LONGEST = 256
 _ZONE_LIKE = re.compile(r"[A-Za-z][A-Za-z_]+(/[A-Za-z][A-Za-z0-9_+-]*)+|(UTC|GMT)[+-]\d[\d:]*")
@@ -130,6 +130,6 @@ def _as_zone(word: str, text: str, position: int) -> str | None:
         return "UTC"
     if word in zone_names():
         return word
-    if _ZONE_LIKE.fullmatch(word):
+    if _ZONE_LIKE.fullmatch(word) or places_of(word):
         raise unknown_zone(word, text=text, position=position)
     return None

@@ -46,6 +46,15 @@ _FOOTER = re.compile(
     rf"{_NAME}(?P<standard>{_TIME})(?:{_NAME}(?P<summer>{_TIME})?,(?P<start>[^,]+),(?P<end>[^,]+))?"
 )
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])0?([1-9]\d?)(?::?([0-5]\d))?")
+# Places to suggest for an abbreviation, such as CEST, which is shared by many zones.
+_KNOWN_PLACES = (
+    "Europe/Berlin", "Europe/London", "Europe/Lisbon", "Europe/Athens", "Europe/Moscow",
+    "America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles",
+    "America/Halifax", "America/Anchorage", "Asia/Kolkata", "Asia/Shanghai", "Asia/Tokyo",
+    "Asia/Seoul", "Asia/Karachi", "Asia/Jakarta", "Africa/Lagos",
+    "Africa/Johannesburg", "Africa/Nairobi", "Australia/Sydney", "Australia/Adelaide",
+    "Australia/Perth", "Pacific/Auckland",
+)  # fmt: skip
 _HOUR = 3600
 _EPOCH = date(1970, 1, 1)
 
@@ -192,13 +201,16 @@ class Zone:
 def zone_named(name: str) -> Zone:
     if name not in zone_names():
         raise unknown_zone(name)
-    data = files("tzdata").joinpath("zoneinfo", name).read_bytes()
-    first, changes = read_changes(data, LAST_YEAR + 1)
+    first, changes = read_changes(_data_of(name), LAST_YEAR + 1)
     return Zone(
         name,
         [_BEGINNING, *(second * SECOND for second, _ in changes)],
         [offset * SECOND for offset in (first, *(offset for _, offset in changes))],
     )
+
+
+def _data_of(name: str) -> bytes:
+    return files("tzdata").joinpath("zoneinfo", name).read_bytes()
 
 
 @cache
@@ -233,10 +245,12 @@ def zone_data_version() -> str:
 
 def unknown_zone(name: str, *, text: str = "", position: int | None = None) -> RuleError:
     offset = _OFFSET.fullmatch(name)
-    close = [] if offset else similar_zones(name)
+    places = places_of(name)
+    close = places or ([] if offset else similar_zones(name))
     hint = _instead_of(offset) if offset else "" if close else "; see the IANA time zone names"
+    kind = " but an abbreviation" if places else ""
     return RuleError(
-        f'"{name}" is not a time zone{hint}',
+        f'"{name}" is not a time zone{kind}{hint}',
         text=text or name,
         position=position,
         suggestions=close,
@@ -252,6 +266,21 @@ def _instead_of(offset: re.Match[str]) -> str:
         return place
     way = "ahead of" if sign == "+" else "behind"
     return f"{place}, or {fixed}, whose clock is {hours} h {way} UTC"
+
+
+def places_of(abbreviation: str) -> list[str]:
+    """Return the best-known zones whose clocks show an abbreviation, as CEST, today."""
+    return _by_abbreviation().get(abbreviation.upper(), [])
+
+
+@cache
+def _by_abbreviation() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for place in _KNOWN_PLACES:
+        footer = _data_of(place).rstrip().rpartition(b"\n")[2].partition(b",")[0]
+        for name in re.findall("[A-Z]{3,}", footer.decode("ascii")):  # CET-1CEST
+            found.setdefault(name, []).append(place)
+    return found
 
 
 def similar_zones(name: str) -> list[str]:

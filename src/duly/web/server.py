@@ -4,9 +4,10 @@ It stops within a second: open streams are ended first.
 """
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
@@ -23,6 +24,7 @@ from duly.web.live import LONGEST_SECONDS, LivePages
 
 STOP_SECONDS: Final = 1
 BACKLOG: Final = 2_048
+NEAR_PORTS, LAST_PORT = 20, 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,10 +123,20 @@ def _listen(options: ServerOptions) -> socket.socket:
         found.bind((options.host, options.port))
     except OSError as error:
         found.close()
+        free = _free_port(family, options) if error.errno == errno.EADDRINUSE else None
+        other = "choose another with --port" if free is None else f"--port {free} is free"
         raise InvalidValue(
-            f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another "
-            "with --port, or --port 0 for a free one"
+            f"cannot listen on {options.host}:{options.port}: {error.strerror}; {other}"
         ) from None
     found.listen(BACKLOG)
     found.set_inheritable(False)
     return found
+
+
+def _free_port(family: socket.AddressFamily, options: ServerOptions) -> int | None:
+    """Return the next port that no program listens on; None if all near ones are taken."""
+    for port in range(options.port + 1, min(options.port + NEAR_PORTS, LAST_PORT) + 1):
+        with socket.socket(family, socket.SOCK_STREAM) as tried, suppress(OSError):
+            tried.bind((options.host, port))
+            return port
+    return None

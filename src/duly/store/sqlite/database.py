@@ -27,7 +27,7 @@ from duly.store.sqlite.connection import (
     run,
     sqlite3,
 )
-from duly.store.sqlite.lock import FileLock, Stall
+from duly.store.sqlite.lock import FileLock, Stall, reason
 from duly.store.sqlite.thread import ConnectionThread, Work
 from duly.store.sqlite.wake import SqliteWake
 from duly.store.sqlite.writer import WATCH_SECONDS, Reader, Writer
@@ -249,15 +249,15 @@ def make_file(path: Path, *, create: bool) -> None:
             f"cannot create {path}: the folder {path.parent} does not exist: create it"
         ) from None
     except OSError as error:
-        raise StoreUnavailable(f"cannot create {path}: {error.strerror}") from error
+        raise StoreUnavailable(f"cannot create {path}: {reason(error)}") from error
 
 
 def _missing(path: Path) -> str:
     """Return the message for a missing file; ``./`` shows that this folder was searched."""
     shown = f"./{path.name}" if path.parent == Path.cwd() else str(path)
     return (
-        f"no database at {shown}; name another (--store, DULY_URL), or create this one: duly db "
-        f"migrate --store {shlex.quote(shown)}"
+        f"no database at {shown}; name another (--store, DULY_URL), or create this one: start "
+        f"the app (duly up), or duly db migrate --store {shlex.quote(shown)}"
     )
 
 

@@ -13,6 +13,7 @@ it. That is noted in the file as a ``Stall``: no duly process could write, so no
 renewed and no job claimed. Leases are prolonged by as much before anything else is written.
 """
 
+import errno
 import fcntl
 import os
 import random
@@ -51,6 +52,14 @@ class Stall:
         )
 
 
+def reason(error: OSError) -> str:
+    """Return why a file cannot be created, and for a read-only folder what to do."""
+    said = error.strerror or str(error)
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        said += "; duly must be able to write to this folder: allow it, or name another (--store)"
+    return said
+
+
 class FileLock:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -63,7 +72,7 @@ class FileLock:
         try:
             self._file = os.open(self.path, flags, 0o600)
         except OSError as error:
-            raise StoreUnavailable(f"cannot open the lock {self.path}: {error.strerror}") from error
+            raise StoreUnavailable(f"cannot open the lock {self.path}: {reason(error)}") from error
         _OPEN.add(self)
 
     def close(self) -> None:
