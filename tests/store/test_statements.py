@@ -2,6 +2,7 @@
 
 import ast
 import re
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 
 from duly.store.database import Dialect
 from duly.store.migrate import migrations, read_migrations
+from duly.store.sqlite.connection import MEMORY, apply_migration, connect, sqlite3
 from duly.store.sqlite.database import SQLITE
 from duly.store.statements import WORDS, Statements, Word, read_blocks, statements
 
@@ -128,3 +130,30 @@ def test_no_default_reads_a_clock(pg_dsn: str) -> None:
         ).fetchall()
     constant = re.compile(r"-?\d+|true|false|'[^']*'::text")
     assert [default for default in defaults if not constant.fullmatch(default[1])] == []
+
+
+def test_sqlite_plans_a_statement_once_and_not_for_each_value() -> None:
+    """It plans anew where a value decides which partial index fits: a claim took 4 x the CPU."""
+    asked = 0
+
+    def authorize(*_: object) -> int:  # SQLite asks while it plans
+        nonlocal asked
+        asked += 1
+        return sqlite3.SQLITE_OK
+
+    def is_planned_again(text: str) -> bool:
+        before = asked
+        with suppress(sqlite3.IntegrityError):  # of values that no row may have
+            connection.execute(text, dict.fromkeys(re.findall(r":(\w+)", text), 1)).fetchall()
+        return asked > before
+
+    with closing(connect(MEMORY)) as connection:
+        for migration in migrations(SQLITE):
+            apply_migration(connection, migration, 0)
+        connection.set_authorizer(authorize)
+        again = [
+            name
+            for name, text in statements(SQLITE).items()
+            if is_planned_again(text) and is_planned_again(text)
+        ]
+    assert again == ["database_settings"]  # it reads pragmas, each of which is a statement

@@ -34,6 +34,11 @@ not exists (select 1
 -- part: skipping
 /*[skip_locked] {for no key update skip locked} [skip_locked]*/
 
+-- part: ready_here
+-- The shelf is in a query of its own: compared with a known number, the index of that shelf would match,
+-- and SQLite would plan the statement anew for each value.
+state = 'ready' and queue = :queue and shelf = (select :shelf::smallint)
+
 -- name: claim
 -- Claim jobs of the tasks that the worker knows, the most urgent first. The array keeps the plan on
 -- the index, whatever the statistics say. rank is a time: the search begins at the floor, to skip the
@@ -42,7 +47,7 @@ not exists (select 1
  where id {in (
            select id
              from duly.job
-            where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+            where {ready_here}
               and rank >= :floor::bigint and task {in :tasks::text[]}
             order by rank, id
             limit :limit
@@ -58,7 +63,7 @@ returning {job}, rank, {schedule_name}, unawaited::int;
  where id {in (
            select id
              from duly.job
-            where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+            where {ready_here}
               and task {in :tasks::text[]}
             order by rank, id
             limit :limit
@@ -75,7 +80,7 @@ returning {job}, rank, {schedule_name}, unawaited::int;
            select picked.id
              from {each :among::text[] as known (task)}
            {lateral duly.job as picked
-             where state = 'ready' and queue = :queue and shelf = :shelf::smallint
+             where {ready_here}
                and job.task = known.task
              order by rank, id
              limit :share
@@ -86,10 +91,6 @@ returning {job}, rank, {schedule_name}, unawaited::int;
    and queue = :queue
    and (:held::int = 1 or {plain})
 returning {job}, rank, {schedule_name}, unawaited::int;
-
--- part: ready_here
--- The shelf is in a query of its own: compared with a known number, the index of that shelf would match.
-state = 'ready' and queue = :queue and shelf = (select :shelf::smallint)
 
 -- name: oldest_of_tasks
 -- The oldest ready job of each of the worker's tasks on a shelf: one index step for each task there.
