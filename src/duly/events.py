@@ -139,6 +139,20 @@ class JobsTakenBack(EngineEvent):
     poisoned: int
 
 
+class RemoteJobEnded(EngineEvent):
+    """A remote job was found whose job had ended while no worker held it, and was ended."""
+
+    job: int
+    key: str
+
+
+class RemoteJobsUnseen(EngineEvent):
+    """An engine did not say whether it has remote jobs of ended jobs; it is asked again."""
+
+    task: str
+    problem: str
+
+
 class WorkerRegistered(EngineEvent):
     """This process has a lease and may claim jobs."""
 

@@ -8,10 +8,12 @@ import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from duly.engine.executors.on_engine import run_remote
 from duly.engines import Container
 from duly.engines.container import ContainerRefused
 from duly.errors import EngineUnavailable
@@ -175,7 +177,7 @@ async def test_a_container_that_is_killed_or_removed_fails_the_try(
 
 async def test_a_container_engine_that_is_not_there_is_unavailable() -> None:
     with pytest.raises(EngineUnavailable, match="no-such-program cannot be started"):
-        await Container(IMAGE, program="no-such-program").run(job_for_engine())
+        await run_remote(Container(IMAGE, program="no-such-program"), job_for_engine())
 
 
 @pytest.mark.parametrize(
@@ -193,13 +195,13 @@ async def test_a_container_engine_that_cannot_be_reached_is_unavailable(
     program.chmod(0o755)
     engine = Container(IMAGE, program=str(program))
     with pytest.raises(EngineUnavailable, match="ps failed"):
-        await engine.run(job_for_engine())
+        await run_remote(engine, job_for_engine())
     with pytest.raises(EngineUnavailable, match="stop failed"):
-        await engine.cancel(job_for_engine())
+        await engine.end("duly-7", timedelta(seconds=10))
 
 
 @pytest.mark.thorough("a container engine takes seconds")
 async def test_an_image_that_is_not_there_fails_the_try(engine: Container) -> None:
     missing = Container("localhost/none", program="podman", options=["--pull=never"])
     with pytest.raises(ContainerRefused, match="localhost/none"):
-        await missing.run(job_for_engine())
+        await run_remote(missing, job_for_engine())

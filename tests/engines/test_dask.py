@@ -138,7 +138,7 @@ def test_a_job_runs_on_dask_with_its_arguments_log_errors_retries_cancel_and_tim
     result = job.result(timeout="40s")
     assert result == {"day": "2026-03-01", "attempt": 1, "parent": dask.worker.pid}
     log = "\n".join(job.logs())
-    assert [log.count(word) for word in ("submitted", "counting", "careful")] == [1, 1, 1]
+    assert [log.count(word) for word in ("started", "counting", "careful")] == [1, 1, 1]
 
     assert failing.result(timeout="40s") == 2
     assert "the first time" in str(failing.refresh().attempts[0].error)
@@ -169,6 +169,22 @@ def test_workers_after_a_killed_and_a_stopped_one_wait_for_the_same_remote_job(
     eventually(lambda: not is_alive(heavy.runs(sign)[0]), "its end while no worker is there")
     office.start_worker()
     assert job.result(timeout="40s") == "held"
+    assert len(heavy.runs(sign)) == 1
+
+
+def test_a_remote_job_that_was_cancelled_after_its_worker_was_killed_is_ended_by_the_next(
+    office: Office, tmp_path: Path
+) -> None:
+    sign = str(tmp_path / "sign")
+    first = office.start_worker()
+    job = heavy.hold.enqueue(sign)
+    eventually(lambda: heavy.runs(sign), "the remote job to begin")
+    first.kill()
+    assert job.cancel(reason="not needed")
+    assert is_alive(heavy.runs(sign)[0])
+    office.start_worker()
+    eventually(lambda: not is_alive(heavy.runs(sign)[0]), "its end")
+    eventually(lambda: job.refresh().state is State.CANCELLED, "the cancel")
     assert len(heavy.runs(sign)) == 1
 
 

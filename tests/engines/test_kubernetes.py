@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from duly.engine.executors import on_engine
-from duly.engines import Kubernetes, kubernetes
+from duly.engine.executors.on_engine import run_remote
+from duly.engines import Kubernetes, kubernetes, report
 from duly.engines.kubernetes import KubernetesRefused
 from duly.engines.report import LONGEST_REQUEST
+from duly.errors import Permanent
 from duly.registry.definition import Definition, EngineJob
 from duly.store.store import Store
 from tests.engine.workshop import at_work, memory_store, until
@@ -38,6 +40,7 @@ def engine(
     api: tuple[KubernetesServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Kubernetes:
     monkeypatch.setattr(kubernetes, "PAUSES", (0.05,))
+    monkeypatch.setattr(report, "PAUSES", (0.05,))
     monkeypatch.setattr(on_engine, "PAUSES", (0.05,))
     return Kubernetes("shop:1", api=api[1], account=tmp_path)
 
@@ -100,7 +103,7 @@ async def test_a_job_runs_as_a_kubernetes_job_with_its_log_and_result(
         job = await worker.ended(number)
         assert '"day":"2026-03-01"' in str(job.result)
         said = await log(store, number)
-        assert [said.count(word) for word in ("created", "counting", "careful")] == [1, 1, 1]
+        assert [said.count(word) for word in ("started", "counting", "careful")] == [1, 1, 1]
         failed = await worker.ended(hopeless)
         assert "there is no point" in failed.reason
         # A success stays for a worker that was lost meanwhile; a failure makes room for a retry.
@@ -133,6 +136,22 @@ async def test_the_next_worker_finds_the_job_and_a_cancel_ends_it(
     assert "found again" in (said := await log(store, number))
     assert "503" in said
     assert running.deleted_at is None
+
+
+async def test_a_job_cancelled_while_no_worker_holds_it_is_ended_by_the_next_worker(
+    engine: Kubernetes, server: KubernetesServer, store: Store, tmp_path: Path
+) -> None:
+    sign = str(tmp_path / "sign")
+    async with at_work(store, *on(engine, "hold")) as worker:
+        [number] = await worker.enqueue("hold", sign=sign)
+        await until(lambda: bool(heavy.runs(sign)))
+        await worker.leave(cold=True)
+    await store.jobs.cancel(number, reason="not needed")
+    [running] = server.jobs.values()
+    assert not running.is_over
+    async with at_work(store, *on(engine, "hold")):
+        await until(lambda: running.is_over)
+    assert not server.jobs
 
 
 @pytest.mark.thorough("two runs of a program")
@@ -171,14 +190,14 @@ async def test_a_job_that_somebody_deletes_or_an_image_that_cannot_be_pulled_is_
 async def test_arguments_that_are_too_large_and_a_refused_request_fail_the_try(
     engine: Kubernetes, server: KubernetesServer, tmp_path: Path
 ) -> None:
-    large = await engine.run(job_for_engine(request="x" * (LONGEST_REQUEST + 1)))
-    assert "too large for a Job of Kubernetes" in large
+    with pytest.raises(Permanent, match="arguments are too large"):
+        await run_remote(engine, job_for_engine(request="x" * (LONGEST_REQUEST + 1)))
     engine.container["imagePolicy"] = "Always"
     with pytest.raises(KubernetesRefused, match=r"422.*imagePolicy"):
-        await engine.run(job_for_engine())
+        await run_remote(engine, job_for_engine())
     (tmp_path / "token").write_text("another")
     with pytest.raises(KubernetesRefused, match="401: Unauthorized"):
-        await engine.run(job_for_engine())
+        await run_remote(engine, job_for_engine())
     with pytest.raises(KubernetesRefused, match="does not run in Kubernetes"):
-        await Kubernetes("shop:1", account=tmp_path).run(job_for_engine())
+        await run_remote(Kubernetes("shop:1", account=tmp_path), job_for_engine())
     assert not server.created

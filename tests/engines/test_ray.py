@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from duly.engine.executors.on_engine import run_remote
 from duly.engines import Ray
 from duly.errors import EngineUnavailable, InvalidValue
 from duly.registry.definition import Definition
@@ -86,7 +87,7 @@ async def test_a_job_runs_on_ray_with_its_log_result_retries_and_timeout(
         job = await worker.ended(number, within=PATIENCE)
         assert '"day":"2026-03-01"' in str(job.result)
         said = await log(store, number)
-        assert [said.count(word) for word in ("submitted", "counting", "careful")] == [1, 1, 1]
+        assert [said.count(word) for word in ("started", "counting", "careful")] == [1, 1, 1]
         assert "DoneFrame" not in said
         [failing], [hopeless] = (
             await worker.enqueue("fail_first", sign=again),
@@ -126,6 +127,6 @@ async def test_the_next_worker_finds_the_ray_job_and_a_cancel_ends_it(
 async def test_a_cluster_that_is_not_there_is_unavailable_and_an_address_is_checked() -> None:
     [port] = free_ports(1)
     with pytest.raises(EngineUnavailable, match="the Ray cluster is unavailable"):
-        await Ray(f"http://127.0.0.1:{port}").run(job_for_engine())
+        await run_remote(Ray(f"http://127.0.0.1:{port}"), job_for_engine())
     with pytest.raises(InvalidValue, match="expected an address"):
         Ray("ray://head:10001")

@@ -23,6 +23,7 @@ from duly.engine.executors import Executor
 from duly.engine.heartbeat import Heartbeat, LeaseTerms
 from duly.engine.journal_writer import JournalWriter, LogCapture
 from duly.engine.lease import LEASE, LONGEST, PATIENCE, SHORTEST
+from duly.engine.leftovers import Leftovers
 from duly.engine.loop import Service
 from duly.engine.runner import Runner
 from duly.errors import InvalidValue, StoreUnavailable
@@ -169,11 +170,13 @@ class Worker:
         self._stopping = False
         self._asked = 0  # stops asked for through the store
         store.listen(self.planner.hear)
+        leftovers = Leftovers(store, registry, emit=emit)
         self.services: Sequence[Service] = (
             Claimer(self.planner, emit=emit),
             Claimer(self.planner, first=False, emit=emit),
             self._journal,
             Retirement(self.planner, options.conditions, stop=on_stop),
+            *((leftovers,) if leftovers.are_possible else ()),
         )
 
     async def start(self, nudge: Callable[[str], None]) -> None:

@@ -12,10 +12,11 @@ import os
 import tarfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Final
 
 from duly.engine.executors.process.output import LONGEST_LINE
-from duly.engines.report import LONGEST_REQUEST, REQUEST, failure, too_large
+from duly.engines.report import REQUEST, environment, failure, program
 from duly.errors import EngineUnavailable
 from duly.registry.definition import EngineJob
 
@@ -54,16 +55,22 @@ class Container:
         self._program = program
         self._python = python
 
-    async def run(self, job: EngineJob) -> str:
-        if len(job.request.encode()) > LONGEST_REQUEST:
-            return too_large("a container")
-        others = await self._ask(
-            "ps", "--all", f"--filter=label={FAMILY}={job.family}", "--format={{.Names}}"
+    async def keys(self, family: str) -> list[str]:
+        asked = ("--all", f"--filter=label={FAMILY}={family}", "--format={{.Names}}")
+        return (await self._ask("ps", *asked) or b"").decode().split()
+
+    async def start(self, job: EngineJob) -> bool:
+        code, _, error = await self._call(
+            *("run", "--detach", f"--name={job.key}", f"--label={FAMILY}={job.family}"),
+            f"--env={REQUEST}",  # whose value is in the environment, and not in the command line
+            *(*self.options, self.image, *program(job.module, REPORT, python=self._python)),
+            variables=environment(job),
         )
-        for other in (others or b"").decode().split():
-            if other != job.key:
-                await self._end(other, job.grace.total_seconds())
-        await self._start(job)
+        if code and "already in use" not in error:
+            raise ContainerRefused(f"{self._program} run {self.image}: {error}")
+        return not code
+
+    async def report(self, job: EngineJob) -> str:
         await self._follow(job)
         code = await self._ask("wait", job.key)
         if code is None:
@@ -74,20 +81,9 @@ class Container:
             f"the container {job.key} ended with {code.decode().strip()} and left no report"
         )
 
-    async def cancel(self, job: EngineJob) -> None:
-        await self._end(job.key, job.grace.total_seconds())
-
-    async def _start(self, job: EngineJob) -> None:
-        code, _, error = await self._call(
-            *("run", "--detach", f"--name={job.key}", f"--label={FAMILY}={job.family}"),
-            f"--env={REQUEST}",  # whose value is in the environment, and not in the command line
-            *(*self.options, self.image, self._python, "-m", "duly.engines.program"),
-            *("--module", job.module, "--report", REPORT),
-            environment={REQUEST: job.request},
-        )
-        if code and "already in use" not in error:
-            raise ContainerRefused(f"{self._program} run {self.image}: {error}")
-        job.note(f"container {job.key}: {'found again' if code else 'started'}")
+    async def end(self, key: str, grace: timedelta) -> None:
+        await self._ask("stop", f"--time={max(1, round(grace.total_seconds()))}", key)
+        await self._ask("rm", "--force", key)
 
     async def _follow(self, job: EngineJob) -> None:
         """Pass on the lines of the container until it ends."""
@@ -95,10 +91,6 @@ class Container:
             assert process.stdout is not None  # noqa: S101 - it is a pipe
             async for line in _lines(process.stdout):
                 job.heard(line)
-
-    async def _end(self, name: str, grace: float) -> None:
-        await self._ask("stop", f"--time={max(1, round(grace))}", name)
-        await self._ask("rm", "--force", name)
 
     async def _ask(self, *words: str) -> bytes | None:
         """Return the answer; None if there is no such container or file."""
@@ -110,22 +102,22 @@ class Container:
         raise EngineUnavailable(f"{self._program} {words[0]} failed: {error}")
 
     async def _call(
-        self, *words: str, environment: dict[str, str] | None = None
+        self, *words: str, variables: dict[str, str] | None = None
     ) -> tuple[int, bytes, str]:
-        async with self._started(*words, environment=environment) as process:
+        async with self._started(*words, variables=variables) as process:
             answer, error = await process.communicate()
         return process.returncode or 0, answer, error.decode(errors="replace").strip()
 
     @asynccontextmanager
     async def _started(
-        self, *words: str, environment: dict[str, str] | None = None, limit: int = 1 << 16
+        self, *words: str, variables: dict[str, str] | None = None, limit: int = 1 << 16
     ) -> AsyncIterator[asyncio.subprocess.Process]:
         """Start the command; end it with the block, which does not end the container."""
         merged = words[0] == "logs"
         try:
             process = await asyncio.create_subprocess_exec(
                 *(self._program, *words),
-                env=os.environ | (environment or {}),
+                env=os.environ | (variables or {}),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT if merged else asyncio.subprocess.PIPE,

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from duly import clock
@@ -49,14 +50,14 @@ class Dask:
         self._resources = dict(resources or {})
         self._security = security
 
-    async def run(self, job: EngineJob) -> str:
+    async def keys(self, family: str) -> list[str]:
         async with self._client() as client:
-            published = await client.list_datasets()
-            for key in published:
-                if key.startswith(job.family) and key != job.key:
-                    await _cancel(client, key, job.grace.total_seconds())
-            found = "found again" if job.key in published else "submitted"
-            job.note(f"Dask task {job.key} at {self._address}: {found}")
+            return [key for key in await client.list_datasets() if key.startswith(family)]
+
+    async def start(self, job: EngineJob) -> bool:
+        async with self._client() as client:
+            if job.key in await client.list_datasets():
+                return False
             future = client.submit(
                 run_program,
                 job.key,
@@ -69,6 +70,14 @@ class Dask:
                 resources=self._resources or None,
             )
             await client.publish_dataset(future, name=job.key, override=True)
+            return True
+
+    async def report(self, job: EngineJob) -> str:
+        async with self._client() as client:
+            try:
+                future = await client.get_dataset(job.key)
+            except KeyError:
+                raise DaskTaskLost("Dask has dropped the task") from None
             async with _Lines(client, job):
                 try:
                     return await self._report(future)
@@ -76,9 +85,23 @@ class Dask:
                     if future.done():
                         await client.unpublish_dataset(job.key)
 
-    async def cancel(self, job: EngineJob) -> None:
+    async def end(self, key: str, grace: timedelta) -> None:
+        """Drop the task; if its program runs, wait until it has ended."""
+        from distributed import Future  # noqa: PLC0415
+
+        running, ended = asyncio.Event(), asyncio.Event()
+
+        def read(message: Message) -> None:
+            (ended if message.get("ended") else running).set()
+
         async with self._client() as client:
-            await _cancel(client, job.key, job.grace.total_seconds())
+            with _subscribed(client, key, read):
+                await client.cancel([Future(key, client=client)], force=True)
+                await client.unpublish_dataset(key)
+                await _reread(client, key, read)
+                if running.is_set() and not ended.is_set():
+                    async with clock.Timeout(grace.total_seconds() + REPORTED_WITHIN):
+                        await ended.wait()
 
     async def _report(self, future: "Future") -> str:
         from distributed.client import FutureCancelledError  # noqa: PLC0415
@@ -118,25 +141,6 @@ class Dask:
 
 class DaskTaskLost(Exception):
     """Dask does not know the task any more, and it did not end."""
-
-
-async def _cancel(client: "Client", key: str, grace: float) -> None:
-    """Drop the task; if its program runs, wait until it has ended."""
-    from distributed import Future  # noqa: PLC0415
-
-    running = asyncio.Event()
-    ended = asyncio.Event()
-
-    def read(message: Message) -> None:
-        (ended if message.get("ended") else running).set()
-
-    with _subscribed(client, key, read):
-        await client.cancel([Future(key, client=client)], force=True)
-        await client.unpublish_dataset(key)
-        await _reread(client, key, read)
-        if running.is_set() and not ended.is_set():
-            async with clock.Timeout(grace + REPORTED_WITHIN):
-                await ended.wait()
 
 
 class _Lines:

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from duly.clock import boottime
 from duly.engine.executors.process.output import LONGEST_LINE, MOST_PER_JOB
-from duly.engines.report import failure
+from duly.engines.report import failure, program
 
 TOPICS: Final = 64
 LOOK_EVERY: Final = 0.2  # seconds
@@ -88,9 +88,8 @@ def _started(
     module: str, request: str, *, report: Path, environment: dict[str, str], grace: float
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start the program; at the end of the block, end it and everything that it has started."""
-    command = [sys.executable, "-m", "duly.engines.program", "--module", module]
     process = subprocess.Popen(  # noqa: S603 - our own program
-        [*command, "--report", str(report)],
+        program(module, str(report), python=sys.executable),
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

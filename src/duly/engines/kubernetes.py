@@ -9,6 +9,7 @@ import json
 import os
 import ssl
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -22,7 +23,7 @@ from duly.builtin.http_exchange import (
     asked,
     connected,
 )
-from duly.engines.report import LONGEST_REQUEST, REQUEST, failure, too_large
+from duly.engines.report import PAUSES, environment, failure, looks, program
 from duly.errors import EngineUnavailable
 from duly.registry.definition import EngineJob
 
@@ -30,7 +31,6 @@ ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 LONGEST_REPORT: Final = 4096  # bytes that Kubernetes keeps of a termination message
 KEPT_FOR: Final = 3600  # seconds that a finished Job stays, for a worker that was lost meanwhile
 ANSWER_SECONDS: Final = 10.0
-PAUSES: Final = (0.5, 1.0, 2.0, 5.0)  # seconds between looks at a Job
 MOST_LOG: Final = 900_000  # bytes of one answer
 CONTAINER: Final = "job"
 FAMILY: Final = "duly.dev/family"  # the label that all tries of a job have
@@ -65,13 +65,26 @@ class Kubernetes:
         self._api = api
         self._account = Path(account)
 
-    async def run(self, job: EngineJob) -> str:
-        if len(job.request.encode()) > LONGEST_REQUEST:
-            return too_large("a Job of Kubernetes")
-        await self._end_others(job)
-        await self._create(job)
+    async def keys(self, family: str) -> list[str]:
+        found = await self._call("GET", "jobs", _labelled(FAMILY, family.strip("-")))
+        return [one["metadata"]["name"] for one in found["items"]]
+
+    async def start(self, job: EngineJob) -> bool:
+        body = json.dumps(self.manifest(job)).encode()
+        while True:
+            made = await self._ask("POST", "jobs", body=body)
+            if made.status != 409:
+                break
+            found = await self._call("GET", f"jobs/{job.key}")
+            if found is not None and "deletionTimestamp" not in found["metadata"]:
+                return False
+            await clock.sleep(PAUSES[0])  # it is being deleted
+        self._accept(made, f"creating the Job {job.key}")
+        return True
+
+    async def report(self, job: EngineJob) -> str:
         watch = _Watch(job)
-        for pause in _forever(PAUSES):
+        async for _ in looks():
             # In this order: pods and logs of a Job that has ended are complete.
             status = await self._call("GET", f"jobs/{job.key}")
             pods = await self._call(
@@ -84,23 +97,24 @@ class Kubernetes:
                 if not report.startswith('["DoneFrame"'):
                     await self._delete(job.key)  # a retry by hand may use the name again
                 return report
-            await clock.sleep(pause)
         raise AssertionError("unreachable")
 
-    async def cancel(self, job: EngineJob) -> None:
-        await self._end(job.key)
+    async def end(self, key: str, grace: timedelta) -> None:  # noqa: ARG002 - it is in the manifest
+        await self._delete(key)
+        while await self._call("GET", f"jobs/{key}") is not None:
+            await clock.sleep(PAUSES[0])  # until its pods are gone
 
     def manifest(self, job: EngineJob) -> dict[str, Any]:
         """Return the Job that runs one try."""
         grace = max(1, round(job.grace.total_seconds()))
-        command = ["python", "-m", "duly.engines.program", "--module", job.module]
-        program = [*command, "--report", "/dev/termination-log", "--most", str(LONGEST_REPORT)]
+        command = program(job.module, "/dev/termination-log")
+        variables = [{"name": name, "value": said} for name, said in environment(job).items()]
         container = {
             "name": CONTAINER,
             "image": self.image,
-            "command": program,
+            "command": [*command, "--most", str(LONGEST_REPORT)],
             **self.container,
-            "env": [{"name": REQUEST, "value": job.request}, *self.container.get("env", ())],
+            "env": [*variables, *self.container.get("env", ())],
         }
         labels = {"app.kubernetes.io/managed-by": "duly", FAMILY: job.family.strip("-")}
         spec: dict[str, Any] = {
@@ -133,32 +147,6 @@ class Kubernetes:
             "metadata": {"name": job.key, "labels": labels},
             "spec": spec,
         }
-
-    async def _create(self, job: EngineJob) -> None:
-        body = json.dumps(self.manifest(job)).encode()
-        while True:
-            made = await self._ask("POST", "jobs", body=body)
-            if made.status != 409:
-                break
-            found = await self._call("GET", f"jobs/{job.key}")
-            if found is not None and "deletionTimestamp" not in found["metadata"]:
-                job.note(f"Kubernetes Job {job.key}: found again")
-                return
-            await clock.sleep(PAUSES[0])  # it is being deleted
-        self._accept(made, f"creating the Job {job.key}")
-        job.note(f"Kubernetes Job {job.key}: created")
-
-    async def _end_others(self, job: EngineJob) -> None:
-        others = await self._call("GET", "jobs", _labelled(FAMILY, job.family.strip("-")))
-        for other in others["items"]:
-            if other["metadata"]["name"] != job.key:
-                await self._end(other["metadata"]["name"])
-
-    async def _end(self, name: str) -> None:
-        """Delete the Job and wait until its pods are gone."""
-        await self._delete(name)
-        while await self._call("GET", f"jobs/{name}") is not None:
-            await clock.sleep(PAUSES[0])
 
     async def _delete(self, name: str) -> None:
         # In the foreground: the Job is there until its pods are gone.
@@ -313,9 +301,3 @@ def _message(body: bytes) -> str:
         return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):
         return body[:200].decode(errors="replace")
-
-
-def _forever(pauses: Sequence[float]) -> Any:  # noqa: ANN401 - an iterator
-    yield from pauses
-    while True:
-        yield pauses[-1]

@@ -12,16 +12,16 @@ import shlex
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from duly import clock
-from duly.engines.report import LONGEST_REQUEST, REQUEST, failure, is_report, too_large
+from duly.engines.report import PAUSES, environment, failure, is_report, looks, program
 from duly.errors import EngineUnavailable, InvalidValue
 from duly.registry.definition import EngineJob
 
 ANSWER_SECONDS: Final = 10.0
 MOST_OUTPUT: Final = 64 * 1024 * 1024  # bytes; Ray returns the whole output at every look
-PAUSES: Final = (0.5, 1.0, 2.0, 5.0)  # seconds between looks at a job
 # Ray looks at each job every second, and writes down once more that it has ended.
 SETTLED_SECONDS: Final = 2.0
 ENDED: Final = ("SUCCEEDED", "FAILED", "STOPPED")
@@ -56,24 +56,14 @@ class Ray:
         self._headers = {"Content-Type": "application/json", **(headers or {})}
         self._python = python
 
-    async def run(self, job: EngineJob) -> str:
-        if len(job.request.encode()) > LONGEST_REQUEST:
-            return too_large("a job of Ray")
-        for other in await self._ask("GET", ""):
-            name = str(other["submission_id"] or "")
-            if name.startswith(job.family) and name != job.key:
-                await self._end(name)
-        await self._submit(job)
-        return await self._watch(job)
+    async def keys(self, family: str) -> list[str]:
+        names = [str(one["submission_id"] or "") for one in await self._ask("GET", "")]
+        return [name for name in names if name.startswith(family)]
 
-    async def cancel(self, job: EngineJob) -> None:
-        await self._end(job.key)
-
-    async def _submit(self, job: EngineJob) -> None:
-        command = [self._python, "-m", "duly.engines.program", "--module", job.module]
+    async def start(self, job: EngineJob) -> bool:
         variables = {
             **self._runtime_env.get("env_vars", {}),
-            REQUEST: job.request,
+            **environment(job),
             "RAY_JOB_STOP_WAIT_TIME_S": str(max(1, round(job.grace.total_seconds()))),
         }
         status, answer = await self._call(
@@ -82,7 +72,7 @@ class Ray:
             {
                 **self._options,
                 "submission_id": job.key,
-                "entrypoint": f"exec {shlex.join([*command, '--report', '-'])}",
+                "entrypoint": f"exec {shlex.join(program(job.module, '-', python=self._python))}",
                 "runtime_env": {**self._runtime_env, "env_vars": variables},
                 "metadata": {"duly_task": job.task},
             },
@@ -90,12 +80,11 @@ class Ray:
         is_known = b"already exists" in answer
         if status != 200 and not is_known:
             raise RayRefused(f"Ray answered {status}: {_end_of(answer)}")
-        job.note(f"Ray job {job.key}: {'found again' if is_known else 'submitted'}")
+        return not is_known
 
-    async def _watch(self, job: EngineJob) -> str:
-        """Pass on the output of the job until it has ended; return its report."""
-        report, read, pauses = None, 0, iter(PAUSES)
-        while True:
+    async def report(self, job: EngineJob) -> str:
+        report, read = None, 0
+        async for _ in looks():
             # In this order: the output of a job that has ended is complete.
             found = await self._ask("GET", job.key)
             if found is None:
@@ -111,19 +100,18 @@ class Ray:
             if found["status"] in ENDED:
                 await self._forget(job.key)
                 return report or failure(f"Ray: {found['message']}")
-            await clock.sleep(next(pauses, PAUSES[-1]))
+        raise AssertionError("unreachable")
+
+    async def end(self, key: str, grace: timedelta) -> None:  # noqa: ARG002 - Ray knows the grace
+        await self._ask("POST", f"{key}/stop")
+        while (found := await self._ask("GET", key)) is not None and found["status"] not in ENDED:
+            await clock.sleep(PAUSES[0])
+        await self._forget(key)
 
     async def _output(self, name: str) -> str:
         """Return all output of a job; nothing while Ray cannot tell."""
         status, answer = await self._call("GET", f"{name}/logs")
         return str(json.loads(answer)["logs"]) if status == 200 else ""
-
-    async def _end(self, name: str) -> None:
-        """Stop the job and wait until it has ended."""
-        await self._ask("POST", f"{name}/stop")
-        while (found := await self._ask("GET", name)) is not None and found["status"] not in ENDED:
-            await clock.sleep(PAUSES[0])
-        await self._forget(name)
 
     async def _forget(self, name: str) -> None:
         """Let Ray forget a job that has ended: a retry by hand may use the name again."""

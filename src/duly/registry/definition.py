@@ -5,11 +5,11 @@ Wrong options are refused here, when the task is declared, and not when a job is
 An engine is a system outside of duly that runs the jobs of a task, as Dask or Kubernetes. The job
 keeps its lease in duly. Its worker holds a coroutine that starts the remote job, waits for it and
 reads its outcome. A remote job is found by its key, so that the worker after a lost one waits for
-the same remote job instead of starting a second.
+the same remote job instead of starting a second, or ends it if the job has ended meanwhile.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import PurePath
@@ -66,15 +66,25 @@ class EngineJob:
 
 
 class Engine(Protocol):
-    async def run(self, job: EngineJob) -> str:
-        """Start the remote job, or find the one with this key; return what its program reported.
+    """A system that runs named remote jobs.
 
-        End remote jobs of the same family with other keys first: a job has at most one. Raise
-        ``EngineUnavailable`` if the engine does not answer; it is then called again.
-        """
+    The worker decides the order of the calls. A method raises ``EngineUnavailable`` if the system
+    does not answer; the worker then begins again.
+    """
+
+    async def keys(self, family: str) -> Collection[str]:
+        """Return the keys of the remote jobs of one job."""
         ...
 
-    async def cancel(self, job: EngineJob) -> None:
+    async def start(self, job: EngineJob) -> bool:
+        """Start the remote job; return False if there is one with this key already."""
+        ...
+
+    async def report(self, job: EngineJob) -> str:
+        """Wait until the remote job has ended; return what its program reported."""
+        ...
+
+    async def end(self, key: str, grace: timedelta) -> None:
         """End the remote job, if there is one, and return when it has ended."""
         ...
 
@@ -236,7 +246,7 @@ def _check_engine(engine: Engine | None, executor: Executor | None) -> None:
         raise InvalidValue(
             f'engine= and executor="{executor}" exclude each other: the function runs on the engine'
         )
-    verbs = [getattr(engine, verb, None) for verb in ("run", "cancel")]
+    verbs = [getattr(engine, verb, None) for verb in ("keys", "start", "report", "end")]
     if isinstance(engine, type) or not all(callable(verb) for verb in verbs):
         raise InvalidValue(
             f'engine={engine!r}: expected an engine, as Dask("tcp://scheduler:8786")'

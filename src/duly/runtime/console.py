@@ -227,6 +227,12 @@ _NOTABLE: Final[dict[type[Any], Callable[[Any], str | None]]] = {
     ),
     events.ScheduleFaulted: lambda e: f'schedule "{e.schedule}" cannot be fired: {e.reason}',
     events.JobsTakenBack: _taken_back,
+    events.RemoteJobEnded: lambda e: (
+        f"ended {e.key}, the remote job of job {e.job}, which had ended before it"
+    ),
+    events.RemoteJobsUnseen: lambda e: (
+        f"{e.task}: remote jobs of ended jobs may be left: {e.problem}; asking again"
+    ),
     events.WorkerRegistered: lambda e: f"worker {e.name} registered as number {e.worker}",
     events.WorkerFenced: _fenced,
     events.FencingFailed: _unfenced,

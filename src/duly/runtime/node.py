@@ -54,7 +54,7 @@ from duly.store.values import WORKERS, Settlement
 # A service whose last good tick is older makes no progress.
 LAGGING = timedelta(seconds=30)
 # Services that work only now and then.
-SELDOM = ("pruner", "retirement")
+SELDOM = ("pruner", "retirement", "leftovers")
 # Services that make new jobs. A node that stops ends them first: a job made now would wait, and the
 # next moments of its schedule would be skipped because of it.
 BEGIN = ("scheduler", "reconciler", "reactor")

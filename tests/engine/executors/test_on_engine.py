@@ -28,10 +28,21 @@ class TestEngine:
         self._reports = list(reports)
         self.jobs: list[EngineJob] = []
         self.ended: list[str] = []
-        self.cancelling: Callable[[], None] = lambda: None
+        self.ending: Callable[[], None] = lambda: None
 
-    async def run(self, job: EngineJob) -> str:
+    @property
+    def running(self) -> set[str]:
+        return {job.key for job in self.jobs} - set(self.ended)
+
+    async def keys(self, family: str) -> list[str]:
+        return sorted(key for key in self.running if key.startswith(family))
+
+    async def start(self, job: EngineJob) -> bool:
+        is_new = job.key not in self.running
         self.jobs.append(job)
+        return is_new
+
+    async def report(self, job: EngineJob) -> str:  # noqa: ARG002 - as it is told
         if not self._reports:
             await asyncio.Event().wait()
         report = self._reports.pop(0)
@@ -39,10 +50,11 @@ class TestEngine:
             raise report
         return report if isinstance(report, str) else msgspec.json.encode(report).decode()
 
-    async def cancel(self, job: EngineJob) -> None:
-        self.cancelling()
+    async def end(self, key: str, grace: timedelta) -> None:
+        assert grace == timedelta(seconds=10)
+        self.ending()
         await sleep(0)
-        self.ended.append(job.key)
+        self.ended.append(key)
 
 
 def heavy(engine: TestEngine, **options: Any) -> Definition:
@@ -148,7 +160,7 @@ async def test_a_job_is_cancelled_though_its_engine_does_not_answer() -> None:
     def refuse() -> None:
         raise EngineUnavailable("no answer")
 
-    engine.cancelling = refuse
+    engine.ending = refuse
     async with memory_store() as store, at_work(store, heavy(engine)) as worker:
         [number] = await worker.enqueue("crunch")
         await until(lambda: len(engine.jobs) == 1)

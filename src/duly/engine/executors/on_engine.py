@@ -62,7 +62,7 @@ async def run_on(engine: Engine, run: Execution) -> Outcome | Completed:
 
 def _described(run: Execution) -> EngineJob:
     job, definition = run.job, run.definition
-    family = f"duly-{job.id}-{_digest(str(job.created_at), job.task)}"
+    family = family_of(job.id, job.created_at, job.task)
     request = RunRequest(
         task=job.task,
         args=job.args,
@@ -71,8 +71,8 @@ def _described(run: Execution) -> EngineJob:
         grace=definition.grace,
     )
     return EngineJob(
-        key=f"{family}-{_try(job)}-{_digest(job.args)}",
-        family=f"{family}-",
+        key=f"{family}{_try(job)}-{_digest(job.args)}",
+        family=family,
         task=job.task,
         module=plain(definition.function).__module__,
         request=msgspec.json.encode(request).decode(),
@@ -81,6 +81,11 @@ def _described(run: Execution) -> EngineJob:
         heard=lambda line: _hear(run, line),
         note=lambda text: run.log_line(to_us(clock.now()), "info", text),
     )
+
+
+def family_of(number: int, created_at: int, task: str) -> str:
+    """Return the beginning of the keys of all tries of a job."""
+    return f"duly-{number}-{_digest(str(created_at), task)}-"
 
 
 def _try(job: Claimed) -> int:
@@ -98,7 +103,7 @@ async def _reported(engine: Engine, job: EngineJob) -> str:
     while True:
         began = boottime()
         try:
-            return await engine.run(job)
+            return await run_remote(engine, job)
         except EngineUnavailable as error:
             failed = boottime()
             if failed - began > PAUSES[-1] * 2:  # it was available meanwhile
@@ -109,9 +114,19 @@ async def _reported(engine: Engine, job: EngineJob) -> str:
             await clock.sleep(next(pauses, PAUSES[-1]))
 
 
+async def run_remote(engine: Engine, job: EngineJob) -> str:
+    """Start the remote job, or find it again; return its report. A job has at most one of them."""
+    for key in await engine.keys(job.family):
+        if key != job.key:
+            await engine.end(key, job.grace)
+    is_new = await engine.start(job)
+    job.note(f"{type(engine).__name__} job {job.key}: {'started' if is_new else 'found again'}")
+    return await engine.report(job)
+
+
 async def _end(engine: Engine, job: EngineJob) -> None:
     try:
-        await engine.cancel(job)
+        await engine.end(job.key, job.grace)
     except Exception as error:  # noqa: BLE001 - the job is stopped, whatever the engine says
         job.note(f"the remote job {job.key} may still run: {error}")
 
