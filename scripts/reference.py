@@ -1,4 +1,4 @@
-"""Writes the pages of the reference that the code knows: commands, settings, the HTTP API.
+"""Writes the pages of the reference that the code knows: commands, settings, the HTTP API, tables.
 
 With ``--check`` nothing is written, and the exit code is 1 if the pages say something else.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import duly.store
 from duly.cli.main import main
 from duly.settings.settings import Settings, keys
 from duly.web.api.openapi import ENDPOINTS, TAGS, VERSION, kind_of, specification
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation import Sabotage
 
 DOCS = Path(__file__).parents[1] / "docs"
+MIGRATIONS = Path(duly.store.__file__).parent / "migrations"
 # What stands above it is written by hand.
 MARK = "<!-- What follows is written by make reference. -->\n"
 
@@ -192,6 +194,47 @@ def _place(removed: "Sabotage") -> str:
     )
 
 
+_TABLE = re.compile(
+    r"(?P<about>(?:^-- [^\n]+\n)*)^create table duly\.(?P<name>\w+) \(\n(?P<columns>.*?)^\)",
+    re.MULTILINE | re.DOTALL,
+)
+_COLUMN = re.compile(
+    r"^ *(?P<name>[a-z_]+) +(?P<type>text|bigint|int|smallint|boolean|double precision)\b"
+    r"(?P<rest>[^\n]*?)(?: *-- (?P<about>.+))?$",
+    re.MULTILINE,
+)
+_PART = re.compile(r"^-- part: (\w+)\n(.*?)(?=\n\n-- (?:part|name))", re.MULTILINE | re.DOTALL)
+
+
+def schema_page() -> str:
+    """The tables as the migrations make them, with the comments that stand there."""
+    found = "\n".join(file.read_text() for file in sorted(MIGRATIONS.glob("*.sql")))
+    for name, text in reversed(_PART.findall(found)):
+        found = found.replace(f"{{{name}}}", re.sub(r"^-- .*\n", "", text, flags=re.MULTILINE))
+    return "\n".join(_table(table) for table in _TABLE.finditer(found))
+
+
+def _table(table: re.Match[str]) -> str:
+    about = " ".join(line.removeprefix("--").strip() for line in table["about"].splitlines())
+    rows = "".join(
+        f"| `{column['name']}` | {column['type']} | {'' if _is_set(column['rest']) else 'null'} "
+        f"| {_stated(column)} |\n"
+        for column in _COLUMN.finditer(table["columns"])
+    )
+    heading = f"### {table['name']}\n\n" + (f"{about}\n\n" if about else "")
+    return f"{heading}| column | type | | |\n| --- | --- | --- | --- |\n{rows}"
+
+
+def _is_set(rest: str) -> bool:
+    return "not null" in rest or "primary key" in rest
+
+
+def _stated(column: re.Match[str]) -> str:
+    if column["about"]:
+        return column["about"].replace("|", "\\|")
+    return "a time" if column["name"].endswith("_at") or column["name"] == "at" else ""
+
+
 LISTED = "Listed_"
 SPECIFICATION = specification(ENDPOINTS, VERSION)
 PAGES = {
@@ -199,6 +242,7 @@ PAGES = {
     "settings.md": settings_page,
     "http-reference.md": http_page,
     "proof.md": guards_page,
+    "schema.md": schema_page,
 }
 
 

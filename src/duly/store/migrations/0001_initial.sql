@@ -3,45 +3,45 @@
 
 -- part: job_columns
 -- The columns of a job, live or ended, besides its number.
-task        text collate "C" not null,
-    args        text not null,
+task        text collate "C" not null,  -- name of the task
+    args        text not null,  -- arguments, as JSON
     queue       text collate "C" not null,
-    priority    smallint not null,
+    priority    smallint not null,  -- from -100 to 100
     tenant      text not null,
-    submitter   text not null,
+    submitter   text not null,  -- who enqueued it
     title       text not null,
-    tags        text not null,
-    owner       text not null,
-    version     int not null,
-    key         text,
-    state       text collate "C" not null,
+    tags        text not null,  -- JSON list
+    owner       text not null,  -- its source: code, file, api or person
+    version     int not null,  -- version of the task's signature that the arguments fit
+    key         text,  -- unique among the unfinished jobs of its task
+    state       text collate "C" not null,  -- see states.md
     created_at  bigint not null,
-    due_at      bigint not null,
-    ready_at    bigint not null,
-    deadline    bigint,
-    late        text not null,
-    retry       text,
-    attempt     int not null,
-    crashes     int not null,
-    worker      bigint,
-    fence       bigint not null,
-    claimed_at  bigint,
-    schedule_id bigint,
-    fire_id     bigint,
-    reason      text not null,
+    due_at      bigint not null,  -- when it was due, by its schedule or caller
+    ready_at    bigint not null,  -- earliest start: later than due_at with jitter, spacing or backoff
+    deadline    bigint,  -- latest start; then late decides
+    late        text not null,  -- skip, run or hurry
+    retry       text,  -- retry policy, as JSON; null: the task's
+    attempt     int not null,  -- attempts that have started
+    crashes     int not null,  -- attempts that ended with their worker
+    worker      bigint,  -- the worker that runs it, or ran it
+    fence       bigint not null,  -- fencing token of its last claim
+    claimed_at  bigint,  -- start of the last attempt
+    schedule_id bigint,  -- its schedule, if one fired it
+    fire_id     bigint,  -- its row in fire
+    reason      text not null,  -- why it waits, or how it ended
     request     bigint not null,  -- the call that defined it: its own number, or a later call's
-    limits      text,
-    needs       text,
-    terms       text,
-    parent      bigint,
-    step        int,
+    limits      text,  -- JSON list
+    needs       text,  -- resources, as JSON
+    terms       text,  -- timeout, callbacks and other options, as JSON
+    parent      bigint,  -- the flow that it is a step of, or the job that it follows
+    step        int,  -- its place in the flow; part is the place in a step of several jobs
     part        int
 
 -- part: ended_job_columns
 {job_columns},
     ended_at     bigint not null,
-    result       text,
-    error        text,
+    result       text,  -- return value, as JSON
+    error        text,  -- message and traceback
     result_until bigint
 
 -- name: initial
@@ -75,31 +75,31 @@ create table duly.schedule (
     id            bigint primary key,
     name          text collate "C" not null unique,
     task          text not null,
-    args          text not null,
-    rule          text not null,
-    zone          text,
-    policies      text not null,
+    args          text not null,  -- arguments, as JSON
+    rule          text not null,  -- text of the rule
+    zone          text,  -- zone for a rule without one
+    policies      text not null,  -- JSON
     queue         text not null,
     priority      smallint not null,
     tenant        text not null,
-    submitter     text not null,
+    submitter     text not null,  -- who added it
     title         text not null,
-    tags          text not null,
-    owner         text not null,
-    version       int not null,
+    tags          text not null,  -- JSON list
+    owner         text not null,  -- its source: code, file, api or person
+    version       int not null,  -- version of the task's signature that the arguments fit
     created_at    bigint not null,
-    cursor        bigint not null,
-    next_at       bigint,
-    settled_until bigint,
-    revision      bigint not null,
-    pause         text,
-    runs          bigint not null,
-    awaiting      bigint,
-    fault         text,
-    zone_data     text collate "C" not null,
-    limits        text,
-    needs         text,
-    terms         text
+    cursor        bigint not null,  -- every due time up to here is in fire
+    next_at       bigint,  -- next due time; null: none
+    settled_until bigint,  -- due times up to here were skipped ahead of time
+    revision      bigint not null,  -- rises with every change
+    pause         text,  -- since when, by whom, until when, as JSON; null: active
+    runs          bigint not null,  -- runs since max_runs was set
+    awaiting      bigint,  -- the job whose end starts a fixed delay
+    fault         text,  -- why it cannot fire
+    zone_data     text collate "C" not null,  -- release of the zone data behind next_at
+    limits        text,  -- JSON list
+    needs         text,  -- resources, as JSON
+    terms         text  -- options of its jobs, as JSON
 ) {busy 80} {sqlite strict};
 
 create index schedule_next on duly.schedule (next_at) where next_at is not null;
@@ -115,9 +115,9 @@ create index schedule_fault on duly.schedule (name) where fault is not null;
 create table duly.change (
     schedule_id bigint not null,
     at          bigint not null,
-    name        text not null,
+    name        text not null,  -- name of the schedule then
     who         text not null,
-    what        text not null
+    what        text not null  -- the change, in words
 ) {sqlite strict};
 
 create index change_schedule on duly.change (schedule_id, at);
@@ -127,16 +127,16 @@ create index change_at on duly.change (at);
 -- The ledger. The primary key makes a schedule fire once for each due time.
 create table duly.fire (
     schedule_id bigint not null,
-    due_at      bigint not null,
-    series      bigint not null,
+    due_at      bigint not null,  -- the due time, or the last of those that the row covers
+    series      bigint not null,  -- 0: by the clock; else the number of a manual run, backfill or event
     id          bigint not null,
-    covers_from bigint not null,
-    count       bigint,
-    outcome     text not null,
-    cause       text,
-    reason      text not null,
+    covers_from bigint not null,  -- first due time that the row covers
+    count       bigint,  -- due times that the row covers; null: too many to count
+    outcome     text not null,  -- queued, merged or skipped
+    cause       text,  -- why it was skipped: overlap, missed, late, paused, …
+    reason      text not null,  -- the sentence of duly why
     decided_at  bigint not null,
-    job_id      bigint,
+    job_id      bigint,  -- the job, if one was queued
     primary key (schedule_id, due_at, series)
 ) /*[partitions] partition by range (due_at) [partitions]*/ {sqlite strict, without rowid};
 
@@ -147,11 +147,11 @@ create index fire_decided on duly.fire (decided_at);
 create table duly.job (
     id          bigint primary key,
     {job_columns},
-    rank        bigint not null,
-    fair        boolean not null default false,
-    waits       text collate "C",
-    waits_for   text collate "C",
-    shelf       smallint not null default 0,
+    rank        bigint not null,  -- order among ready jobs, from priority and age
+    fair        boolean not null default false,  -- its queue is fair to tenants
+    waits       text collate "C",  -- what blocks it: limit, worker, event, steps, …
+    waits_for   text collate "C",  -- the limit, event or signature
+    shelf       smallint not null default 0,  -- see the comment of the table
     unawaited   boolean not null default false  -- no other job of its schedule waits for its end
 ) {postgres with (fillfactor = 90, vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0.01,
              autovacuum_vacuum_cost_delay = 0)} {sqlite strict};
@@ -221,12 +221,12 @@ create table duly.attempt (
     job_id     bigint not null,
     number     int not null,
     worker     bigint,
-    fence      bigint not null,
+    fence      bigint not null,  -- fencing token
     started_at bigint not null,
     ended_at   bigint not null,
-    outcome    text not null,
+    outcome    text not null,  -- raised, timed out, lost, …
     reason     text not null,
-    error      text,
+    error      text,  -- message and traceback
     primary key (job_id, number, fence)
 ) {sqlite strict, without rowid};
 
@@ -235,22 +235,22 @@ create index attempt_ended on duly.attempt (ended_at);
 create table duly.worker (
     id          bigint primary key,
     name        text not null,
-    queues      text not null,
-    tasks       text not null,
+    queues      text not null,  -- JSON list
+    tasks       text not null,  -- JSON list
     started_at  bigint not null,
-    lease_until bigint not null,
-    signatures  text not null default '{}',
-    slots       int not null default 0,
-    resources   text not null default '{}',
-    isolates    boolean not null default false,
-    host        text not null default '{}',
-    version     text not null default '',
+    lease_until bigint not null,  -- it counts as dead after this
+    signatures  text not null default '{}',  -- versions of its tasks, as JSON
+    slots       int not null default 0,  -- concurrency
+    resources   text not null default '{}',  -- JSON
+    isolates    boolean not null default false,  -- it can run a job in a process of its own
+    host        text not null default '{}',  -- machine and process, as JSON
+    version     text not null default '',  -- version of duly
     app         text not null default '',
     holder      text not null default '',
-    running     int not null default 0,
-    beat_at     bigint not null default 0,
-    told        text not null default 'run',
-    told_slots  int,
+    running     int not null default 0,  -- jobs that it runs
+    beat_at     bigint not null default 0,  -- last heartbeat
+    told        text not null default 'run',  -- requested state: run, drain, stop or kill
+    told_slots  int,  -- requested concurrency
     died        boolean not null default false  -- it ended without saying so, and another process noticed
 ) {busy 50} {sqlite strict};
 
@@ -259,7 +259,7 @@ create table duly.worker (
 -- Messages to the worker that runs a job, such as cancel.
 create table duly.signal (
     job_id bigint primary key,
-    what   text not null,
+    what   text not null,  -- cancel
     reason text not null,
     at     bigint not null
 ) {busy 100} {sqlite strict};
@@ -267,12 +267,12 @@ create table duly.signal (
 create table duly.queue (
     name        text collate "C" primary key,
     paused      boolean not null,
-    note        text not null,
+    note        text not null,  -- why it is paused
     concurrency int,
-    rate_count  int,
-    rate_period bigint,
-    arrival     bigint not null default 0,
-    fair        boolean not null default false
+    rate_count  int,  -- with rate_period: so many starts …
+    rate_period bigint,  -- … in so many microseconds
+    arrival     bigint not null default 0,  -- theoretical arrival time of the last job (GCRA)
+    fair        boolean not null default false  -- tenants take turns
 ) {busy 50} {sqlite strict, without rowid};
 
 {postgres
@@ -421,7 +421,7 @@ create table duly.lane_rule (
 
 create table duly.log (
     job_id  bigint not null,
-    seq     bigint not null,
+    seq     bigint not null,  -- order of the lines
     attempt int not null,
     at      bigint not null,
     level   text not null,
@@ -438,7 +438,7 @@ create table duly.note (
     at      bigint not null,
     percent double precision not null,
     message text not null,
-    meta    text
+    meta    text  -- values of the task, as JSON
 ) {sqlite strict};
 
 create index note_at on duly.note (at);
@@ -483,9 +483,9 @@ create table duly.applied (
 create table duly.token (
     id           bigint primary key,
     name         text collate "C" not null,
-    role         text not null,
-    tenant       text,
-    hash         text collate "C" not null unique,
+    role         text not null,  -- viewer, operator or admin
+    tenant       text,  -- null: all tenants
+    hash         text collate "C" not null unique,  -- SHA-256 of the secret
     created_at   bigint not null,
     created_by   text not null,
     expires_at   bigint,
@@ -508,12 +508,12 @@ create table duly.audit (
     number   bigint primary key,
     at       bigint not null,
     who      text collate "C" not null,
-    how      text not null,
+    how      text not null,  -- person, token, command, http or program
     action   text not null,
     subject  text collate "C" not null,
-    details  text not null,
-    deed     bigint not null unique,
-    previous text not null,
+    details  text not null,  -- JSON
+    deed     bigint not null unique,  -- identifies a repeated write
+    previous text not null,  -- hash of the entry before
     hash     text not null
 ) {sqlite strict};
 
@@ -638,11 +638,11 @@ create table duly.event (
     id        bigint primary key,
     name      text collate "C" not null,
     key       text collate "C",
-    payload   text not null,
+    payload   text not null,  -- JSON
     submitter text not null,
     tenant    text not null,
     at        bigint not null,
-    seen      boolean not null
+    seen      boolean not null  -- whether the reactor has handled it
 ) {busy 100} {sqlite strict};
 
 create index event_unseen on duly.event (at, id) where not seen;
