@@ -1,9 +1,9 @@
-"""The scheduler corrects what a node with older zone data has written, whenever that was."""
+"""The scheduler gives way to a faster one, and corrects what older zone data has led to."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from duly.engine.scheduler import REFRESH_SECONDS, Scheduler
+from duly.engine.scheduler import REFRESH_SECONDS, STEP_BACK, Scheduler
 from duly.policy.firing import Facts, Firing, decide
 from duly.rules import zone_data_version
 from duly.store import ledger
@@ -13,6 +13,7 @@ from tests.engine.workshop import memory_store
 from tests.factories import plan
 
 OLDER = "1999a"
+SECOND = timedelta(seconds=1)
 
 
 def as_the_older_thinks(facts: Facts, now: datetime) -> Firing:
@@ -42,3 +43,28 @@ async def test_what_an_older_node_writes_later_is_corrected() -> None:
             [(_, who, what), *_] = await store.schedules.changes("report")
             assert who == "zone data"
             assert zone_data_version() in what
+
+
+async def test_a_scheduler_stands_back_until_a_schedule_has_waited_for_it() -> None:
+    clock, seconds = VirtualClock(START), [0.0]
+
+    def steady() -> float:
+        return seconds[0]
+
+    def wait(length: timedelta) -> None:
+        clock.advance(length)
+        seconds[0] += length.total_seconds()
+
+    async with memory_store(clock) as store:
+        await store.schedules.add([plan(rule="every 1s")])
+        slow, fast = Scheduler(store, steady=steady), Scheduler(store, steady=steady)
+        while (rest := await slow.tick()) == timedelta(0):
+            pass  # it reads what older zone data may have led to
+        wait(rest)
+        await fast.tick()
+        rest = await slow.tick()
+        assert rest == SECOND + STEP_BACK  # it came second
+        wait(rest - STEP_BACK / 2)
+        assert await slow.tick() == SECOND - STEP_BACK / 2 + STEP_BACK  # it was early for once
+        wait(SECOND + STEP_BACK / 2)
+        assert await slow.tick() == SECOND - STEP_BACK  # nobody else came

@@ -25,8 +25,9 @@ from duly.store.values import SCHEDULES
 REFRESH_SECONDS: Final = 10.0  # between checks for moments that older zone data gave
 
 # A scheduler that wakes for a moment and finds it fired by another one wakes a little later the
-# next time, and later each time up to the limit; as soon as it finds a due schedule it is on time
-# again. So several schedulers do not all ask at the same instant, and a death costs 20 ms, once.
+# next time, and later each time up to the limit; as soon as it finds a schedule that waited as long
+# it is on time again. So several schedulers do not all ask at the same instant, and a death costs
+# 20 ms, once.
 STEP_BACK: Final = timedelta(milliseconds=5)
 FARTHEST_BACK: Final = timedelta(milliseconds=20)
 
@@ -55,10 +56,10 @@ class Scheduler(ClockedService):
         for name, reason in fired.faults:
             self._emit(ScheduleFaulted(schedule=name, reason=reason))
         await self._refresh()
-        if fired.schedules:
-            self._back = NO_REST
-        elif awaited:
+        if awaited and not fired.schedules:
             self._back = min(self._back + STEP_BACK, FARTHEST_BACK)
+        elif fired.schedules and fired.lateness >= self._back:
+            self._back = NO_REST
         rest = self._rest(fired)
         self._due_at = self._steady() + rest.total_seconds()
         return rest
