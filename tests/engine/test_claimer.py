@@ -15,13 +15,14 @@ from duly.engine.claimer import Claimer
 from duly.engine.loop import EVERYBODY
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import SettlementFailed, WriteRefused
+from duly.instants import to_us
 from duly.model.claimed import Claimed
 from duly.model.job import JobRequest
 from duly.model.limit import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.store import Store
-from duly.store.values import QUEUES, ClaimRequest, JobDone, Settlement
+from duly.store.values import NO_FLOOR, QUEUES, ClaimRequest, JobDone, Settlement
 from tests.engine.workshop import (
     LONG_LEASE,
     Bench,
@@ -89,6 +90,14 @@ class Counter:
             await until(lambda: not self.runner.running)
             if rest and self.planner.is_idle:
                 return
+
+    async def poll_until_done(self, number: int) -> None:
+        for _ in range(10):
+            await self.work()
+            self.bench.now += 0.4
+            if await self.states([number]) == {State.SUCCEEDED}:
+                return
+        raise AssertionError(f"job {number} was not claimed")
 
     async def states(self, numbers: list[int]) -> set[State]:
         return {(await self.line.store.jobs.get(number)).state for number in numbers}
@@ -591,3 +600,80 @@ async def test_a_queue_with_limits_of_its_own_is_as_fast_as_they_allow(store: St
         for number in numbers:
             await working.ended(number)
     assert boottime() - began < 8  # at the poll's pace it would take twenty seconds
+
+
+class Searches:
+    """The floors of the claims, in order; a search without a floor takes ``seconds``."""
+
+    def __init__(self, counter: Counter, *, seconds: float = 0.0) -> None:
+        self.floors: list[int] = []
+        self._counter = counter
+        self._seconds = seconds
+        counter.line.faults["work.finish_and_claim"] = self._claim
+
+    async def _claim(
+        self, real: Fault, done: Sequence[JobDone], request: ClaimRequest | None = None
+    ) -> object:
+        if request is not None:
+            self.floors.append(request.floor)
+            if request.floor == NO_FLOOR:
+                self._counter.bench.now += self._seconds
+        return await real(done, request)
+
+
+async def test_a_worker_that_keeps_up_searches_only_above_what_it_has_claimed(store: Store) -> None:
+    counter = await Counter(store, five).open()
+    searches = Searches(counter)
+    for _ in range(100):
+        await counter.enqueue("five")
+        await counter.work()
+        counter.bench.now += 0.05
+    without = searches.floors.count(NO_FLOOR)
+    assert without == 5, "once a second"
+    last, before = await store.jobs.ended(State.SUCCEEDED, limit=2)
+    assert to_us(before.ready_at) - 500_000 <= searches.floors[-1] < to_us(last.ready_at)
+
+
+async def test_a_job_that_is_ready_below_the_floor_is_claimed_at_once(store: Store) -> None:
+    counter = await Counter(store, five).open()
+    searches = Searches(counter)
+    await counter.enqueue("five")
+    await counter.work()
+    assert searches.floors == [NO_FLOOR]
+    [number] = await counter.enqueue("five", priority=100)
+    await counter.work()
+    assert await counter.states([number]) == {State.SUCCEEDED}
+    [floored, again] = searches.floors[1:]
+    assert floored > again == NO_FLOOR
+    await counter.enqueue("five", priority=100)
+    await counter.work()
+    assert len(searches.floors) == 4, "this priority is known by now"
+
+
+async def test_searches_without_a_floor_take_at_most_a_twentieth_of_the_time(store: Store) -> None:
+    counter = await Counter(store, five).open()
+    searches = Searches(counter, seconds=0.1)
+    await counter.enqueue("five")
+    await counter.work()
+    [number] = await counter.enqueue("five", priority=100)
+    began = counter.bench.now
+    await counter.poll_until_done(number)
+    assert 19 * 0.1 <= counter.bench.now - began < 19 * 0.1 + 1.5
+    assert searches.floors.count(NO_FLOOR) == 2
+
+
+async def test_an_expensive_look_at_the_shelves_is_not_repeated_soon(store: Store) -> None:
+    counter = await Counter(store, five).open()
+
+    async def slow(real: Fault, *given: object) -> object:
+        counter.bench.now += 0.1
+        return await real(*given)
+
+    counter.line.faults["work.ready"] = slow
+    for _ in range(100):
+        await counter.enqueue("five")
+        await counter.work()
+        counter.bench.now += 0.05
+    assert counter.line.calls["work.ready"] <= 4
+    [low] = await counter.enqueue("five", priority=-50)
+    await counter.poll_until_done(low)

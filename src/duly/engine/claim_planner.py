@@ -203,7 +203,7 @@ class ShelfPlanner:
         other_tasks = bool(request.among and found.jobs)  # it holds jobs of other tasks, too
         if found.full:
             self.closed.shut(shelf.queue, found.opens_in)
-        elif len(found.jobs) < request.limit and request.floor == NO_FLOOR and not other_tasks:
+        elif len(found.jobs) < request.limit and not other_tasks:
             self.rotation.emptied(shelf)
         if found.jobs:
             self._tenant[shelf.queue] = found.jobs[-1].tenant
@@ -214,10 +214,80 @@ PEEK_SECONDS = 0.4
 # While claims succeed: many normal jobs would hide jobs on other shelves.
 BUSY_PEEK_SECONDS = 1.0
 SETTINGS_SECONDS = 5.0
-# A claim searches no more than this below the last claimed rank. Two transactions that began
-# together may commit in any order; jobs that commit later are found by a claim without a floor.
-FLOOR_US = 50_000
-FLOOR_SECONDS = 1.0
+# A transaction that enqueues jobs may end this much later than others that began with it.
+LATE_US = 500_000
+# Of a backlog, the transactions that began together have ended long ago.
+BACKLOG_LATE_US = 50_000
+SEARCH_SECONDS = 1.0
+# A search that takes longer than this is followed by a pause of 19 times its length.
+CHEAP_SECONDS = 0.005
+PAUSE = 19
+
+
+class ClaimFloors:
+    """The rank at which a claim from each shelf begins its search.
+
+    The rank of a job is the time at which it became ready, less a second for each priority. A claim
+    leaves no job below the last one that it took, and none at all if it took fewer than it might.
+    Jobs that become ready later have higher ranks, so that the next claim can begin there. Without
+    such a floor, and while somebody keeps a transaction open, every claim on PostgreSQL reads the
+    index entries of all jobs that have ended since.
+
+    A job can become ready below the floor: its transaction took long to commit, its priority is
+    higher than any seen here, or it was blocked and kept its rank. So a shelf is searched without a
+    floor when a claim has brought nothing, and once a second; where that is expensive, in a
+    twentieth of the time.
+    """
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._floors: dict[QueueShelf, int] = {}
+        self._highest: dict[QueueShelf, int] = {}  # the highest priority that was seen
+        self._soonest: dict[QueueShelf, float] = {}  # when a search without a floor may be made …
+        self._due: dict[QueueShelf, float] = {}  # … and when it is
+        self._ahead: int | None = None  # microseconds from our clock to that of the store
+
+    def of(self, place: QueueShelf) -> int:
+        if self._time() >= self._due.get(place, 0.0):
+            return NO_FLOOR
+        return self._floors.get(place, NO_FLOOR)
+
+    def note(
+        self, jobs: Sequence[Claimed], request: ClaimRequest, place: QueueShelf, *, sent: float
+    ) -> None:
+        """Set the floor of the next claim after one of all tasks, which was sent at that time."""
+        now = self._time()
+        if request.floor == NO_FLOOR:
+            pause = expensive_pause(now - sent)
+            self._soonest[place] = now + pause
+            self._due[place] = now + max(SEARCH_SECONDS, pause)
+        elif not jobs:
+            self._due[place] = self._soonest[place]
+        if jobs:
+            self._ahead = jobs[0].claimed_at - _us(now)
+            seen = max(job.priority for job in jobs)
+            self._highest[place] = max(seen, self._highest.get(place, 0))
+        if self._ahead is None:
+            return
+        floor = self._ahead + _us(sent) - _us(self._highest.get(place, 0)) - LATE_US
+        if len(jobs) >= request.limit:
+            floor = min(floor, jobs[-1].rank - BACKLOG_LATE_US)
+        self._floors[place] = floor
+
+    def forget(self, place: QueueShelf) -> None:
+        self._floors.pop(place, None)
+
+    def clear(self) -> None:
+        self._floors.clear()
+
+
+def expensive_pause(seconds: float) -> float:
+    """Return how long not to repeat a search that took so long: it may take 5 % of the time."""
+    return PAUSE * seconds if seconds > CHEAP_SECONDS else 0.0
+
+
+def _us(seconds: float) -> int:
+    return int(seconds * 1_000_000)
 
 
 class ClaimPlanner(ShelfPlanner):
@@ -235,6 +305,7 @@ class ClaimPlanner(ShelfPlanner):
         self.journal: JournalWriter | None = None
         self.pulse: float = runner.time()
         self.peeked_at: float = float("-inf")
+        self._peek_from: float = float("-inf")
         self.nudged: bool = False  # since then
         self.lost_answer = False  # a claim may have succeeded whose answer was lost
         self._has_claimed = True  # since the last peek, or there was none
@@ -243,7 +314,7 @@ class ClaimPlanner(ShelfPlanner):
         self._crowded = False  # a claim brought more jobs than executors had slots
         self._settings: dict[str, Queue] = {}
         self._settings_at = float("-inf")
-        self._floors: dict[QueueShelf, tuple[int, float]] = {}
+        self._floors = ClaimFloors(runner.time)
         self.topics: frozenset[str] = frozenset(
             {READY, QUEUES, EVERYBODY, f"work:{id(self)}"}
             | {f"{topic}:{queue}" for topic in (READY, FIRED) for queue in queues}
@@ -326,7 +397,7 @@ class ClaimPlanner(ShelfPlanner):
             worker=self.worker,
             tasks=tasks,
             limit=self._of_suspects(limit) if suspects else min(limit, BATCH),
-            floor=self._floor(place),
+            floor=self._floors.of(place),
             among=among,
             free=self.runner.free if place.shelf == CAREFUL else {},
         )
@@ -353,6 +424,8 @@ class ClaimPlanner(ShelfPlanner):
 
     def _should_peek(self, place: QueueShelf | None) -> bool:
         age = self.runner.time() - self.peeked_at
+        if self.runner.time() < self._peek_from:
+            return False
         if place is None:
             return self.nudged or age >= PEEK_SECONDS
         return self._has_claimed and age >= BUSY_PEEK_SECONDS
@@ -366,6 +439,8 @@ class ClaimPlanner(ShelfPlanner):
         except BaseException:
             self.nudged = True
             raise
+        now = self.runner.time()
+        self._peek_from = now + expensive_pause(now - self.peeked_at)
         if not self._found_empty.isdisjoint(QueueShelf(*one[:2]) for one in found):
             self._settings_at = float("-inf")  # perhaps the settings of the queue have changed
         self._found_empty.clear()
@@ -388,19 +463,21 @@ class ClaimPlanner(ShelfPlanner):
         settings = self._settings.get(queue)
         return settings is not None and settings.concurrency is not None
 
-    def accept(self, found: Claims, request: ClaimRequest, place: QueueShelf) -> None:
+    def accept(
+        self, found: Claims, request: ClaimRequest, place: QueueShelf, *, sent: float
+    ) -> None:
         """Take the jobs of a claim, and remember what it says about its shelf."""
         jobs, all_asked = found.jobs, request.tasks is self.tasks
         self._has_claimed = True
         self._note_claim(found, request, place)
-        if not found.full and len(jobs) < request.limit and request.floor != NO_FLOOR:
-            self._floors.pop(place, None)  # claim again, without a floor
         if not all_asked:
             self._passed_over.add(place)
         elif not jobs:
             self._found_empty.add(place)
-        if jobs:
-            self._set_floor(jobs, request, place)
+        if all_asked and not request.among and place.shelf != CAREFUL and self._is_plain(place):
+            self._floors.note(jobs, request, place, sent=sent)
+        else:
+            self._floors.forget(place)
         self.take(jobs, request.worker)
         if all_asked:
             limited = self.runner.are_limited(jobs)
@@ -413,19 +490,6 @@ class ClaimPlanner(ShelfPlanner):
         else:
             self.runner.give_back(jobs, "given back unstarted: its worker lost its lease")
 
-    def _floor(self, place: QueueShelf) -> int:
-        floor, until = self._floors.get(place, (NO_FLOOR, 0.0))
-        if self.runner.time() >= until:
-            self._floors.pop(place, None)
-            return NO_FLOOR
-        return floor
-
-    def _set_floor(self, jobs: Sequence[Claimed], request: ClaimRequest, place: QueueShelf) -> None:
-        """Set a floor: of many jobs of one priority, none that is ready is older than the last."""
-        same = len({job.priority for job in jobs}) == 1
-        everything = request.tasks is self.tasks and not request.among
-        if len(jobs) < request.limit or not same or not everything or place.shelf == CAREFUL:
-            self._floors.pop(place, None)
-            return
-        until = self._floors.get(place, (0, self.runner.time() + FLOOR_SECONDS))[1]
-        self._floors[place] = (jobs[-1].rank - FLOOR_US, until)
+    def _is_plain(self, place: QueueShelf) -> bool:
+        settings = self._settings.get(place.queue)
+        return settings is None or settings.plain

@@ -107,11 +107,12 @@ class Claimer:
         planner.claiming += request.limit  # the other claimer need not claim these
         if self._first and planner.runner.wanted - planner.claiming >= ENOUGH_FOR_TWO:
             planner.runner.wake_second()
+        sent = planner.runner.time()
         try:
             found = await self._claim(request, place)
         finally:
             planner.claiming -= request.limit
-        planner.accept(found, request, place)
+        planner.accept(found, request, place, sent=sent)
         await planner.refresh_settings()
         return bool(found.jobs) or planner.knows_of_more
 

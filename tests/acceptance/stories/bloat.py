@@ -1,7 +1,7 @@
 """A transaction stays open for long, so that vacuum removes nothing: claims stay fast."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,17 +9,19 @@ import psycopg
 
 from duly.clock import boottime, sleep
 from duly.doctor.postgres import judge_vacuum
+from duly.engine.claim_planner import ClaimFloors, QueueShelf
 from duly.model.claimed import Claimed
 from duly.model.states import Move
 from duly.model.worker import Profile
 from duly.policy.verdict import Verdict
 from duly.store.store import Store
-from duly.store.values import ClaimRequest, Settlement
+from duly.store.values import NORMAL, ClaimRequest, Settlement
 from tests.acceptance.fleet import Impossible, calls, common, fleet, idle, until
 from tests.acceptance.report import Report, percentile
 
 RATE = 500  # jobs a second
 LEASE = timedelta(seconds=60)
+PLACE = QueueShelf("default", NORMAL)
 # How long the slowest claim in a hundred may take, from so many dead rows on.
 MARKS = {100_000: 0.020, 400_000: 0.100}
 WARNED = 300.0
@@ -28,7 +30,7 @@ DEAD = "select n_dead_tup from pg_stat_user_tables where schemaname = 'duly' and
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One claim, as a worker makes it."""
+    """One claim, as a worker makes it: from where its last one ended, but for one each second."""
 
     dead: int
     took: timedelta
@@ -76,7 +78,8 @@ async def a_transaction_stays_open(url: str, folder: Path, *, seconds: float = 1
 class _Prober:
     store: Store
     request: ClaimRequest
-    done: set[int]
+    done: set[int] = field(default_factory=set)
+    floors: ClaimFloors = field(default_factory=lambda: ClaimFloors(boottime))
 
     @classmethod
     async def enlisted(cls, store: Store) -> "_Prober":
@@ -84,16 +87,16 @@ class _Prober:
             name=f"probe-{os.getpid()}", queues=("default",), signatures={"quick": ""}
         )
         worker = await store.work.register(profile, lease=LEASE)
-        return cls(
-            store, ClaimRequest(worker=worker.id, queue="default", tasks=["quick"], limit=1), set()
-        )
+        return cls(store, ClaimRequest(worker=worker.id, queue="default", tasks=["quick"], limit=1))
 
     async def claim(self) -> timedelta:
         """Claim a job and settle it; return how long the claim took, also if it found none."""
         await self.store.work.renew(self.request.worker, LEASE)
+        request = replace(self.request, floor=self.floors.of(PLACE))
         began = boottime()
-        found = await self.store.work.finish_and_claim([], self.request)
+        found = await self.store.work.finish_and_claim([], request)
         took = timedelta(seconds=boottime() - began)
+        self.floors.note(found.jobs, request, PLACE, sent=began)
         await self.store.work.settle([_done(job) for job in found.jobs])
         self.done.update(job.id for job in found.jobs)
         return took

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
 
 from duly.clock import Timeout
+from duly.engine.claim_planner import ClaimFloors, QueueShelf
 from duly.engine.maintenance import Reactor
 from duly.errors import Busy
 from duly.instants import to_us
@@ -26,7 +28,7 @@ from duly.store.connect import connect
 from duly.store.migrate import migrate
 from duly.store.statements import for_psycopg, statements
 from duly.store.store import SqlStore
-from duly.store.values import CAREFUL, NORMAL, ClaimRequest, JobDone, Settlement
+from duly.store.values import CAREFUL, NO_FLOOR, NORMAL, ClaimRequest, JobDone, Settlement
 from duly.testing.clock import VirtualClock
 from tests.conformance.world import World
 from tests.factories import plan, profile
@@ -106,6 +108,66 @@ async def test_a_slow_finish_and_claim_holds_no_job_that_another_worker_claimed_
             finished = await store.work.finish_and_claim(done)
         assert len(finished.kept) == 2
         await other.rollback()
+
+
+async def test_a_claim_does_not_read_what_has_ended_since_somebody_began_to_look(
+    store: SqlStore, clock: VirtualClock, caller: psycopg.AsyncConnection, pg_dsn: str
+) -> None:
+    """Vacuum removes nothing while a snapshot is kept, and every index entry would be read."""
+    await caller.execute("set transaction isolation level repeatable read")
+    await caller.execute("select from duly.job")
+    worker = Searcher(store, clock, (await store.work.register(profile("w"), lease=MINUTE)).id)
+    large = JobRequest(task="work", args=encode({"text": "x" * 1_000}))  # seven on a page
+    for _ in range(15):  # it keeps up
+        await store.jobs.enqueue([large] * 200)
+        clock.advance(timedelta(seconds=0.6))
+        assert await worker.claim(limit=1_000) == 200
+    assert await worker.pages(pg_dsn, NO_FLOOR) > 500
+    assert await worker.pages(pg_dsn, worker.floor) < MOST_PAGES
+    for _ in range(50):  # and now it does not
+        await store.jobs.enqueue([large] * 10)
+        clock.advance(timedelta(milliseconds=100))
+    clock.advance(MINUTE / 4)
+    for _ in range(40):
+        assert await worker.claim(limit=10) == 10
+    assert await worker.pages(pg_dsn, worker.floor) < MOST_PAGES
+
+
+MOST_PAGES = 200
+
+
+class Searcher:
+    """A worker that claims from where its last claim ended, and finishes all at once."""
+
+    def __init__(self, store: SqlStore, clock: VirtualClock, worker: int) -> None:
+        self._store = store
+        self._place = QueueShelf("default", NORMAL)
+        self._floors = ClaimFloors(lambda: clock().timestamp())
+        self._request = ClaimRequest(worker=worker, queue="default", tasks=["work"], limit=10)
+        self._clock = clock
+
+    @property
+    def floor(self) -> int:
+        return self._floors.of(self._place)
+
+    async def claim(self, *, limit: int) -> int:
+        request = replace(self._request, floor=self.floor, limit=limit)
+        jobs = (await self._store.work.finish_and_claim([], request)).jobs
+        self._floors.note(jobs, request, self._place, sent=self._clock().timestamp())
+        await self._store.work.finish_and_claim([JobDone(job.id, job.fence) for job in jobs])
+        return len(jobs)
+
+    async def pages(self, dsn: str, floor: int) -> int:
+        """Return how many pages a claim reads that begins at the floor. It is undone."""
+        ask = finish_and_claim.ask([], replace(self._request, floor=floor))
+        text = for_psycopg(statements(self._store.database.dialect)[ask.statement])
+        async with await psycopg.AsyncConnection.connect(dsn) as connection:
+            values = {"now": to_us(self._clock()), **ask.values}
+            explain = b"explain (analyze, buffers, format json) "
+            [[[explained]]] = await (await connection.execute(explain + text, values)).fetchall()
+            await connection.rollback()
+        plan_ = explained["Plan"]
+        return int(plan_["Shared Hit Blocks"] + plan_["Shared Read Blocks"])
 
 
 async def test_jobs_are_settled_beside_one_whose_key_somebody_asks_for(
