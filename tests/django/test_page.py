@@ -1,4 +1,4 @@
-"""docs/django.md in a new project: its blocks are put where they say, and its commands are typed."""
+"""docs/django.md in a new project: blocks are put where they say, commands are typed."""
 
 import os
 import re
