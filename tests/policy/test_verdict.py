@@ -38,7 +38,7 @@ PLAIN = Retry(jitter=False)
 
 
 @dataclass(frozen=True)
-class Try:
+class Try(Tried):
     attempt: int = 1
     crashes: int = 0
     retry: Retry = PLAIN

@@ -44,10 +44,10 @@ _LONGEST_LINE = 200
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The facts about a job that a verdict needs."""
+    """The facts about a job whose attempt has ended that a verdict needs."""
 
-    attempt: int
-    crashes: int
+    attempt: int  # the number of this attempt; the first is 1
+    crashes: int  # earlier attempts that ended with their worker
     retry: Retry
 
     @classmethod
@@ -69,23 +69,6 @@ class Stored(Protocol):
     def crashes(self) -> int: ...
     @property
     def retry(self) -> str | None: ...
-
-
-class Attempted(Protocol):
-    """A job whose attempt has ended."""
-
-    @property
-    def attempt(self) -> int:
-        """The number of this attempt; the first is 1."""
-        ...
-
-    @property
-    def crashes(self) -> int:
-        """The number of earlier attempts that ended with their worker."""
-        ...
-
-    @property
-    def retry(self) -> Retry: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +99,7 @@ class Verdict:
 
 
 def judge(  # noqa: C901, PLR0911 - an answer for each member of the union
-    job: Attempted, outcome: Outcome, now: datetime, *, dice: float
+    job: Tried, outcome: Outcome, now: datetime, *, dice: float
 ) -> Verdict:
     """Return the verdict; ``dice`` in [0, 1) spreads the retries of jobs that failed together."""
     match outcome:
@@ -172,7 +155,7 @@ def judge(  # noqa: C901, PLR0911 - an answer for each member of the union
             assert_never(outcome)
 
 
-def _raised(job: Attempted, raised: Raised, now: datetime, *, dice: float) -> Verdict:
+def _raised(job: Tried, raised: Raised, now: datetime, *, dice: float) -> Verdict:
     error = ": ".join(filter(None, (raised.error, raised.message)))
     shown = f"{error}\n\n{raised.traceback}" if raised.traceback else error
     if raised.permanent:
@@ -185,7 +168,7 @@ def _raised(job: Attempted, raised: Raised, now: datetime, *, dice: float) -> Ve
     return _tried(job, now, happened=f"{verb} {_line(error)}", error=shown, wait=wait)
 
 
-def _tried(job: Attempted, now: datetime, *, happened: str, error: str, wait: timedelta) -> Verdict:
+def _tried(job: Tried, now: datetime, *, happened: str, error: str, wait: timedelta) -> Verdict:
     what = f"{_numbered(job)} {happened}"
     if _tries(job) >= job.retry.attempts:
         return _failed(job, reason=f"{what}; no attempt is left", error=error)
@@ -198,7 +181,7 @@ def _tried(job: Attempted, now: datetime, *, happened: str, error: str, wait: ti
     )
 
 
-def _lost(job: Attempted, lost: Lost, now: datetime) -> Verdict:
+def _lost(job: Tried, lost: Lost, now: datetime) -> Verdict:
     crashes = job.crashes + 1
     worker = lost.name or ("its worker" if lost.worker is None else f"worker {lost.worker}")
     most = HAUNTED if lost.alone else POISON
@@ -219,21 +202,21 @@ def _lost(job: Attempted, lost: Lost, now: datetime) -> Verdict:
     )
 
 
-def _failed(job: Attempted, *, reason: str, error: str) -> Verdict:
+def _failed(job: Tried, *, reason: str, error: str) -> Verdict:
     return Verdict(move=Move.FAIL, reason=reason, crashes=job.crashes, error=error)
 
 
-def _backoff(job: Attempted, dice: float) -> timedelta:
+def _backoff(job: Tried, dice: float) -> timedelta:
     return delay(job.retry, _tries(job), dice)
 
 
-def _numbered(job: Attempted) -> str:
+def _numbered(job: Tried) -> str:
     """Return ``attempt 2 of 3``; crashed attempts have a number but do not count as tries."""
     of = f"{_tries(job)} of {job.retry.attempts}"
     return f"attempt {job.attempt} (try {of})" if job.crashes else f"attempt {of}"
 
 
-def _tries(job: Attempted) -> int:
+def _tries(job: Tried) -> int:
     return max(1, job.attempt - job.crashes)
 
 

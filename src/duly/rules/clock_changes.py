@@ -52,7 +52,7 @@ def _notes(rule: Rule, after: int, until: int) -> Iterator[tuple[int, str]]:
             low = after if first is None else max(after, first - 1)
             yield from _notes(inner, low, until if last is None else min(until, last))
         case Recurrence():
-            yield from _notes(rule.bounded, after, until)
+            yield from _notes(rule.inner, after, until)
         case _:
             pass  # elapsed time, or delayed moments
 

@@ -18,7 +18,7 @@ from duly.errors import RuleError
 from duly.rules.budget import spend
 from duly.rules.days import FIRST_YEAR, LAST_YEAR, Days, ListedDays, bits_of
 from duly.rules.explain import dates_phrase
-from duly.rules.rule import Rule
+from duly.rules.rule import Rule, SameMoments
 from duly.rules.rule_text import checked_zone, close_to
 from duly.rules.wall_times import DAY, WallTimes
 from duly.rules.zone import Dst, zone_named
@@ -32,7 +32,7 @@ _DAY_BEGINS = Dst("end/first", "end", "first")
 
 
 @dataclass(frozen=True, repr=False)
-class WholeDays(Rule):
+class WholeDays(SameMoments):
     """Days from midnight to midnight, in their own zone or that of the rule that excludes them."""
 
     days: Days
@@ -40,21 +40,12 @@ class WholeDays(Rule):
     text: str = field(compare=False)
     phrase: str = field(compare=False)
 
-    def after_us(self, instant: int) -> int | None:
-        return self._beginnings.after_us(instant)
-
-    def at_or_before_us(self, instant: int) -> int | None:
-        return self._beginnings.at_or_before_us(instant)
-
-    def count_us(self, after: int, until: int) -> int:
-        return self._beginnings.count_us(after, until)
-
     @property
     def has_stretches(self) -> bool:
         return True
 
     def blocked_until_us(self, instant: int) -> int | None:
-        began = self._beginnings.at_or_before_us(instant)
+        began = self.at_or_before_us(instant)
         if began is None:
             return None
         zone = zone_named(self._placed)
@@ -73,7 +64,8 @@ class WholeDays(Rule):
         return f"{self.text} {self.zone}" if self.zone else self.text
 
     @cached_property
-    def _beginnings(self) -> Zoned:
+    def inner(self) -> Zoned:
+        """The beginnings of the days."""
         return Zoned(WallTimes(self.days, 1), self._placed, _DAY_BEGINS, self.text)
 
     @property

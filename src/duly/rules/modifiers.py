@@ -4,7 +4,7 @@ A query of such a rule costs a few queries of the inner rule.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from hashlib import blake2b
@@ -14,26 +14,7 @@ from duly.errors import RuleError
 from duly.instants import FIRST_US, LAST_US, from_us, to_us
 from duly.rules.budget import spend
 from duly.rules.once import show_moment
-from duly.rules.rule import Rule, clause, wrapped
-
-
-@dataclass(frozen=True, repr=False)
-class Derived(Rule):
-    """A rule made from one other."""
-
-    rule: Rule
-    compound = True
-
-    @property
-    def zone(self) -> str | None:  # type: ignore[override]
-        return self.rule.zone
-
-    @property
-    def stated_zone(self) -> str | None:
-        return self.rule.stated_zone
-
-    def placed_in(self, zone: str | None) -> Rule:
-        return replace(self, rule=self.rule.placed_in(zone))
+from duly.rules.rule import Derived, Rule, SameMoments, clause, wrapped
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,19 +144,14 @@ class Jittered(Derived):
 
 
 @dataclass(frozen=True, repr=False)
-class Lasting(Derived):
+class Lasting(SameMoments, Derived):
     """The same moments, each the start of a period: for exclusion from another rule."""
 
     length: int
 
-    def after_us(self, instant: int) -> int | None:
-        return self.rule.after_us(instant)
-
-    def at_or_before_us(self, instant: int) -> int | None:
-        return self.rule.at_or_before_us(instant)
-
-    def count_us(self, after: int, until: int) -> int:
-        return self.rule.count_us(after, until)
+    @property
+    def inner(self) -> Rule:
+        return self.rule
 
     @property
     def has_stretches(self) -> bool:

@@ -14,7 +14,7 @@ does not exclude.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duly.errors import RuleError
@@ -279,18 +279,11 @@ class Union(Rule):
 
 
 @dataclass(frozen=True, repr=False)
-class Minus(Rule):
-    """The moments of a rule without those that an exclusion removes."""
+class Derived(Rule):
+    """A rule made from one other."""
 
     rule: Rule
-    exclusion: Rule
     compound = True
-    expands = True
-
-    # This many excluded points are visited one by one; then the next moment is searched by
-    # counting. Excluded periods are skipped as a whole, up to 27 years of daily ones.
-    FEW_POINTS = 64
-    MOST_STRETCHES = 10_000
 
     @property
     def zone(self) -> str | None:  # type: ignore[override]
@@ -299,6 +292,39 @@ class Minus(Rule):
     @property
     def stated_zone(self) -> str | None:
         return self.rule.stated_zone
+
+    def placed_in(self, zone: str | None) -> Rule:
+        return replace(self, rule=self.rule.placed_in(zone))
+
+
+class SameMoments(Rule):
+    """A rule with the moments of another one, ``inner``."""
+
+    @property
+    @abstractmethod
+    def inner(self) -> Rule: ...
+
+    def after_us(self, instant: int) -> int | None:
+        return self.inner.after_us(instant)
+
+    def at_or_before_us(self, instant: int) -> int | None:
+        return self.inner.at_or_before_us(instant)
+
+    def count_us(self, after: int, until: int) -> int:
+        return self.inner.count_us(after, until)
+
+
+@dataclass(frozen=True, repr=False)
+class Minus(Derived):
+    """The moments of a rule without those that an exclusion removes."""
+
+    exclusion: Rule
+    expands = True
+
+    # This many excluded points are visited one by one; then the next moment is searched by
+    # counting. Excluded periods are skipped as a whole, up to 27 years of daily ones.
+    FEW_POINTS = 64
+    MOST_STRETCHES = 10_000
 
     def after_us(self, instant: int) -> int | None:
         found = self.rule.after_us(instant)
@@ -356,9 +382,6 @@ class Minus(Rule):
                 yield instant, min(end - 1, until)
                 instant = end
         raise _uncountable([self.rule, self.exclusion])
-
-    def placed_in(self, zone: str | None) -> Rule:
-        return Minus(self.rule.placed_in(zone), self.exclusion)
 
     def explain(self) -> str:
         exclusion = clause(self.exclusion).removesuffix(f" {self.zone}")

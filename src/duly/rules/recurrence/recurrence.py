@@ -32,7 +32,7 @@ from duly.rules.modifiers import Bounded
 from duly.rules.once import Moments
 from duly.rules.recurrence.rrule_text import LONGEST, Frequency, Recur, Stamp, completed, read_text
 from duly.rules.recurrence.wall_times import wall_times
-from duly.rules.rule import Minus, Rule, Union
+from duly.rules.rule import Minus, Rule, SameMoments, Union
 from duly.rules.rule_text import check_size, never_occurs
 from duly.rules.wall_times import DAY, MINUTE, SECOND, minutes_of_day
 from duly.rules.zone import Dst, dst_policy, windows, zone_named
@@ -54,7 +54,7 @@ def rrule(text: str, *, zone: str | None = None, dst: str = "cron") -> Rule:
 
 
 @dataclass(frozen=True, repr=False)
-class Recurrence(Rule):
+class Recurrence(SameMoments):
     """An RRULE with its DTSTART, RDATE and EXDATE."""
 
     start: Stamp
@@ -67,21 +67,12 @@ class Recurrence(Rule):
     def zone(self) -> str:  # type: ignore[override]
         return self.start.zone
 
-    def after_us(self, instant: int) -> int | None:
-        return self.bounded.after_us(instant)
-
-    def at_or_before_us(self, instant: int) -> int | None:
-        return self.bounded.at_or_before_us(instant)
-
-    def count_us(self, after: int, until: int) -> int:
-        return self.bounded.count_us(after, until)
-
     @property
     def expands(self) -> bool:
         return True
 
     def shared_count_us(self, others: Sequence[Rule], after: int, until: int) -> int:
-        return self.bounded.shared_count_us(others, after, until)
+        return self.inner.shared_count_us(others, after, until)
 
     def explain(self) -> str:
         named = self._completed if self.recur.frequency <= Frequency.DAILY else self.recur
@@ -109,7 +100,7 @@ class Recurrence(Rule):
         return completed(self.recur, from_us(self.start.wall))
 
     @cached_property
-    def bounded(self) -> Rule:
+    def inner(self) -> Rule:
         """The moments of the recurrence, with its bounds, RDATEs and EXDATEs."""
         until = self.recur.until
         last = _instants(until, self.dst)[-1] if until else None
