@@ -246,7 +246,11 @@ async def only_a_worker_with_a_lease_is_given_jobs(world: World) -> None:
             equal(await _with_care(world, worker=worker, shelf=shelf), [])
             equal(await _in_passing(world, worker=worker, shelf=shelf), [])
     equal(await world.states(), ["ready", "ready"])
-    equal([lane.running for lane in await world.store.limits.listed()], [0], "nor a place")
+    equal(
+        [named_limit.running for named_limit in await world.store.limits.listed()],
+        [0],
+        "nor a place",
+    )
 
 
 @check

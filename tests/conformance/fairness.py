@@ -12,7 +12,7 @@ from duly.store import work
 from duly.store.store import SqlStore
 from duly.store.values import CAREFUL, NORMAL
 from tests.conformance.expect import equal, holds
-from tests.conformance.limits import lane, limited
+from tests.conformance.limits import limited, named_limit
 from tests.conformance.losing import LosingAnswers
 from tests.conformance.registry import check
 from tests.conformance.world import World
@@ -194,7 +194,7 @@ async def tenants_take_turns_with_jobs_that_need_resources(world: World) -> None
 @check
 async def tenants_take_turns_with_jobs_that_have_limits(world: World) -> None:
     await make_fair(world)
-    mine, theirs = lane("a", 2), lane("b", 2)
+    mine, theirs = named_limit("a", 2), named_limit("b", 2)
     await world.enqueue(*(limited(mine, tenant="a") for _ in range(MANY)))
     await world.enqueue(*(limited(theirs, tenant="b") for _ in range(3)))
     equal(await Taker(world, CAREFUL).take(10), "abab")

@@ -236,7 +236,7 @@ async def success_in_passing_clears_the_crashes(world: World) -> None:
 
 @check
 async def only_what_nothing_waits_for_is_plain(world: World) -> None:
-    lane = NamedLimit(name="crm", template="crm", concurrency=1)
+    named_limit = NamedLimit(name="crm", template="crm", concurrency=1)
     callback = Callback(task="after")
     await world.add(
         plan(title="of a schedule"),
@@ -248,7 +248,7 @@ async def only_what_nothing_waits_for_is_plain(world: World) -> None:
         call(title="plain", terms=Terms(timeout=MINUTE, keep_result=MINUTE)),
         call(title="plain", needs={"gpu": 1}),
         call(title="with a key", key="k"),
-        call(title="with a limit", limits=(lane,)),
+        call(title="with a limit", limits=(named_limit,)),
         call(title="on_success", terms=Terms(on_success=callback)),
         call(title="on_failure", terms=Terms(on_failure=callback)),
         call(title="on_cancelled", terms=Terms(on_cancelled=callback)),

@@ -3,7 +3,7 @@
 from duly.model.limit import Rate
 from duly.store.limits import MOST_FREED
 from tests.conformance.expect import equal
-from tests.conformance.limits import filled, info, lane, limited
+from tests.conformance.limits import filled, info, limited, named_limit
 from tests.conformance.registry import check
 from tests.conformance.world import World
 
@@ -30,7 +30,7 @@ async def what_an_operator_says_is_shown_at_once(world: World) -> None:
 
 @check
 async def a_name_counts_for_more_than_its_template(world: World) -> None:
-    one, two = (lane(f"crm:{number}", template="crm:{number}") for number in (1, 2))
+    one, two = (named_limit(f"crm:{number}", template="crm:{number}") for number in (1, 2))
     await world.enqueue(*[limited(one) for _ in range(4)], *[limited(two) for _ in range(4)])
     equal(len(await world.claim(10)), 2)
     await world.store.limits.set("crm:{number}", concurrency=2, rate=None)
@@ -44,7 +44,9 @@ async def a_name_counts_for_more_than_its_template(world: World) -> None:
 
 @check
 async def a_limit_that_is_lowered_lets_nobody_in_until_it_fits(world: World) -> None:
-    numbers = await world.store.jobs.enqueue([limited(lane(concurrency=4)) for _ in range(6)])
+    numbers = await world.store.jobs.enqueue(
+        [limited(named_limit(concurrency=4)) for _ in range(6)]
+    )
     running = await world.claim(10)
     equal(len(running), 4)
     await world.store.limits.set("crm", concurrency=2, rate=None)

@@ -17,24 +17,26 @@ SECOND = timedelta(seconds=1)
 RETRY = Retry(attempts=3, backoff="constant", first="30m", jitter=False).as_json()
 
 
-def lane(
+def named_limit(
     name: str = "crm", concurrency: int | None = 1, rate: str | None = None, template: str = ""
 ) -> NamedLimit:
     parsed = Rate.parse(rate) if rate else None
     return NamedLimit(name=name, template=template or name, concurrency=concurrency, rate=parsed)
 
 
-def limited(*lanes: NamedLimit, **changes: Any) -> JobRequest:
-    return call(limits=lanes or (lane(),), **changes)
+def limited(*named_limits: NamedLimit, **changes: Any) -> JobRequest:
+    return call(limits=named_limits or (named_limit(),), **changes)
 
 
 async def info(world: World, name: str = "crm") -> LimitInfo:
     return next(found for found in await world.store.limits.listed() if found.name == name)
 
 
-async def filled(world: World, wanted: int = 3, *lanes: NamedLimit) -> tuple[StoredJob, list[int]]:
+async def filled(
+    world: World, wanted: int = 3, *named_limits: NamedLimit
+) -> tuple[StoredJob, list[int]]:
     """A job that runs, and others that wait behind it, in order."""
-    numbers = await world.store.jobs.enqueue([limited(*lanes) for _ in range(wanted)])
+    numbers = await world.store.jobs.enqueue([limited(*named_limits) for _ in range(wanted)])
     [running] = await world.claim(10)
     equal(running.id, numbers[0])
     return running, numbers[1:]
@@ -46,7 +48,7 @@ async def states(world: World, numbers: Sequence[int]) -> list[str]:
 
 @check
 async def no_more_run_at_once_than_a_limit_says(world: World) -> None:
-    wanted = lane(concurrency=2)
+    wanted = named_limit(concurrency=2)
     numbers = await world.store.jobs.enqueue([limited(wanted) for _ in range(5)])
     equal([job.id for job in await world.claim(10)], numbers[:2])
     equal(await world.claim(10), [])
@@ -70,17 +72,17 @@ async def who_leaves_lets_the_next_one_in(world: World) -> None:
 
 @check
 async def names_of_one_template_are_limits_of_their_own(world: World) -> None:
-    lanes = [lane(f"crm:{number}", template="crm:{number}") for number in range(3)]
-    await world.enqueue(*(limited(one) for one in lanes))
+    named_limits = [named_limit(f"crm:{number}", template="crm:{number}") for number in range(3)]
+    await world.enqueue(*(limited(one) for one in named_limits))
     equal(len(await world.claim(10)), 3)
 
 
 @check
 async def a_job_that_waits_at_one_limit_holds_no_other(world: World) -> None:
     running, _ = await filled(world, 1)
-    both = await world.enqueue(limited(lane(), lane("disk")))
+    both = await world.enqueue(limited(named_limit(), named_limit("disk")))
     equal(await world.claim(10), [])
-    other = await world.enqueue(limited(lane("disk")))
+    other = await world.enqueue(limited(named_limit("disk")))
     [found] = await world.claim(10)
     equal(found.id, other)
     await world.end(running)
@@ -94,11 +96,13 @@ async def a_job_that_waits_at_one_limit_holds_no_other(world: World) -> None:
 @check
 async def a_place_that_its_next_job_cannot_take_goes_to_another(world: World) -> None:
     """It is set free for one limit, finds the other full, and waits there."""
-    disk = await world.enqueue(limited(lane("disk")))
+    disk = await world.enqueue(limited(named_limit("disk")))
     [holder] = await world.claim(10)
     equal(holder.id, disk)
     running, _ = await filled(world, 1)
-    both, other = await world.store.jobs.enqueue([limited(lane(), lane("disk")), limited()])
+    both, other = await world.store.jobs.enqueue(
+        [limited(named_limit(), named_limit("disk")), limited()]
+    )
     equal(await world.claim(10), [])
     await world.end(running)
     equal(await states(world, [both, other]), ["ready", "blocked"])
@@ -136,7 +140,7 @@ async def a_scheduled_job_meets_its_limit_when_it_is_due(world: World) -> None:
 @check
 async def a_job_that_waits_at_a_limit_is_waited_for_by_its_schedule(world: World) -> None:
     running, _ = await filled(world, 1)
-    await world.add(plan(overlap="queue_all", limits=(lane(),)))
+    await world.add(plan(overlap="queue_all", limits=(named_limit(),)))
     await world.fire_after(MINUTE)
     equal(await world.claim(10), [])
     await world.fire_after(MINUTE)
@@ -154,7 +158,7 @@ async def a_job_that_waits_at_a_limit_is_waited_for_by_its_schedule(world: World
 @check
 async def a_fire_that_skips_minds_a_job_that_waits_at_a_limit(world: World) -> None:
     await filled(world, 1)
-    await world.add(plan(limits=(lane(),)))
+    await world.add(plan(limits=(named_limit(),)))
     await world.fire_after(MINUTE)
     equal(await world.claim(10), [])
     [fire] = await world.fired_after(MINUTE)

@@ -6,7 +6,7 @@ from duly.store.limits import MOST_FREED
 from duly.store.maintenance import Retention
 from duly.store.values import JobDone
 from tests.conformance.expect import equal, holds
-from tests.conformance.limits import RETRY, filled, info, lane, limited, states
+from tests.conformance.limits import RETRY, filled, info, limited, named_limit, states
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, World
 
@@ -49,7 +49,7 @@ async def who_can_go_on_is_told(world: World) -> None:
     told.clear()
     await world.end(job)
     holds("ready:other" in told, "the queue of the one that waited")
-    paced = lane("paced", None, "1/m")
+    paced = named_limit("paced", None, "1/m")
     await world.enqueue(limited(paced), limited(paced))
     told.clear()
     equal(len(await world.claim(10)), 1)
@@ -115,7 +115,7 @@ async def a_parked_job_that_is_moved_by_its_key_is_another_promise(world: World)
     running, _ = await filled(world, 1)
     number = await world.enqueue(limited(key="k"))
     equal(await world.claim(10), [])
-    equal(await world.enqueue(limited(lane("disk"), key="k")), number)
+    equal(await world.enqueue(limited(named_limit("disk"), key="k")), number)
     [job] = await world.claim(10)
     equal((job.id, job.waits, [one.name for one in job.limits]), (number, None, ["disk"]))
     await world.end(running)
@@ -169,7 +169,7 @@ async def a_paused_queue_does_not_keep_a_place_from_others(world: World) -> None
 @check
 async def a_limit_that_is_in_use_is_not_forgotten(world: World) -> None:
     running, _ = await filled(world, 2)
-    await world.enqueue(limited(lane("idle")))
+    await world.enqueue(limited(named_limit("idle")))
     await world.end(await world.begin())
     world.wait(3 * HOUR)
     await world.store.maintenance.prune(Retention(), limit=100)

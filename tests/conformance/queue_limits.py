@@ -7,7 +7,7 @@ from duly.model.limit import Queue, Rate
 from duly.model.outcome import Raised
 from duly.store.values import LOW, NORMAL, Claims
 from tests.conformance.expect import equal, holds
-from tests.conformance.limits import RETRY, SECOND, lane, limited
+from tests.conformance.limits import RETRY, SECOND, limited, named_limit
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import call
@@ -168,11 +168,11 @@ async def nothing_is_claimed_from_a_paused_queue(world: World) -> None:
 @check
 async def a_job_counts_for_its_queue_and_its_limit(world: World) -> None:
     await set_queue(world, concurrency=2)
-    await world.enqueue(*(limited(lane(concurrency=3)) for _ in range(5)))
+    await world.enqueue(*(limited(named_limit(concurrency=3)) for _ in range(5)))
     begun = await world.claim(10)
     equal(len(begun), 2)
     equal([job.state for job in await world.live() if job.state == "blocked"], [])
-    await world.enqueue(*(limited(lane(concurrency=3), queue="other") for _ in range(5)))
+    await world.enqueue(*(limited(named_limit(concurrency=3), queue="other") for _ in range(5)))
     equal(len(await world.claim(10, queue="other")), 1, "one place is left")
     await world.end(begun[0])
     found = await world.claim(10)
@@ -184,11 +184,11 @@ async def a_job_counts_for_its_queue_and_its_limit(world: World) -> None:
 async def a_full_queue_does_not_keep_a_place_from_others(world: World) -> None:
     """Jobs of it wait at a limit before those of a queue in which there is room."""
     await set_queue(world, "bulk", concurrency=1)
-    await world.enqueue(limited(lane(concurrency=2)), limited(lane(concurrency=2)))
+    await world.enqueue(limited(named_limit(concurrency=2)), limited(named_limit(concurrency=2)))
     one, two = await world.claim(10)
-    await world.enqueue(*(limited(lane(concurrency=2), queue="bulk") for _ in range(4)))
+    await world.enqueue(*(limited(named_limit(concurrency=2), queue="bulk") for _ in range(4)))
     equal(await world.claim(10, queue="bulk"), [])
-    number = await world.enqueue(limited(lane(concurrency=2)))
+    number = await world.enqueue(limited(named_limit(concurrency=2)))
     equal(await world.claim(10), [])
     await world.end(one)
     equal(len(await world.claim(10, queue="bulk")), 1)

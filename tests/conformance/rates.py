@@ -6,17 +6,17 @@ from duly.model.limit import Rate
 from duly.policy.limits import PATIENCE
 from duly.store.maintenance import Retention
 from tests.conformance.expect import equal, holds
-from tests.conformance.limits import SECOND, lane, limited
+from tests.conformance.limits import SECOND, limited, named_limit
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, World
 
 
 @check
 async def nobody_overtakes_those_who_wait(world: World) -> None:
-    await world.enqueue(*(limited(lane(concurrency=None, rate="1/m")) for _ in range(2)))
+    await world.enqueue(*(limited(named_limit(concurrency=None, rate="1/m")) for _ in range(2)))
     [first] = await world.claim(10)
     world.wait(MINUTE)
-    newcomer = await world.enqueue(limited(lane(concurrency=None, rate="1/m")))
+    newcomer = await world.enqueue(limited(named_limit(concurrency=None, rate="1/m")))
     found = await world.claim(10) or await world.claim(10)
     holds(found and found[0].id not in (first.id, newcomer), "the one that waited comes first")
     equal(len(found), 1)
@@ -25,7 +25,7 @@ async def nobody_overtakes_those_who_wait(world: World) -> None:
 @check
 async def whoever_claims_lets_its_own_in_first(world: World) -> None:
     """And not those of a queue that is paused, who have waited longer."""
-    paced = lane(concurrency=None, rate="1/m")
+    paced = named_limit(concurrency=None, rate="1/m")
     await world.enqueue(limited(paced))
     await world.begin()
     await world.enqueue(limited(paced, queue="bulk"))
@@ -40,7 +40,7 @@ async def whoever_claims_lets_its_own_in_first(world: World) -> None:
 
 @check
 async def a_rate_lets_so_many_through_in_a_time(world: World) -> None:
-    wanted = lane(concurrency=None, rate="3/m")
+    wanted = named_limit(concurrency=None, rate="3/m")
     numbers = await world.store.jobs.enqueue([limited(wanted) for _ in range(7)])
     begun: list[tuple[int, timedelta]] = []
     start = world.now
@@ -54,7 +54,7 @@ async def a_rate_lets_so_many_through_in_a_time(world: World) -> None:
 
 @check
 async def the_dispatcher_rests_until_a_rate_lets_the_next_one_in(world: World) -> None:
-    await world.enqueue(*(limited(lane(concurrency=None, rate="3/m")) for _ in range(3)))
+    await world.enqueue(*(limited(named_limit(concurrency=None, rate="3/m")) for _ in range(3)))
     [first] = await world.claim(10)
     equal((await world.dispatch()).rest, 20 * SECOND)
     world.wait(20 * SECOND)
@@ -77,7 +77,7 @@ async def the_dispatcher_rests_until_a_rate_lets_the_next_one_in(world: World) -
 @check
 async def the_dispatcher_does_not_wait_for_a_full_limit(world: World) -> None:
     """Whoever leaves it looks, and then the rate may be what keeps the next one out."""
-    both = lane(concurrency=1, rate="1/m")
+    both = named_limit(concurrency=1, rate="1/m")
     await world.enqueue(*(limited(both) for _ in range(3)))
     [first] = await world.claim(10)
     world.wait(2 * MINUTE)
@@ -97,7 +97,7 @@ async def the_dispatcher_does_not_wait_for_a_full_limit(world: World) -> None:
 
 @check
 async def a_rate_is_remembered_for_as_long_as_it_counts(world: World) -> None:
-    daily = lane(concurrency=None, rate="1/d")
+    daily = named_limit(concurrency=None, rate="1/d")
     await world.enqueue(limited(daily))
     await world.end(await world.begin())
     world.wait(3 * HOUR)
@@ -114,7 +114,7 @@ async def a_rate_is_remembered_for_as_long_as_it_counts(world: World) -> None:
 
 @check
 async def another_rate_counts_at_once(world: World) -> None:
-    wanted = lane(concurrency=None, rate="1/d")
+    wanted = named_limit(concurrency=None, rate="1/d")
     await world.enqueue(*(limited(wanted) for _ in range(3)))
     equal(len(await world.claim(10)), 1)
     await world.store.limits.set("crm", concurrency=None, rate=Rate.parse("1/s"))

@@ -4,7 +4,7 @@ from duly.model.limit import Queue
 from duly.store.claims import MOST_CANDIDATES
 from duly.store.values import CAREFUL
 from tests.conformance.expect import equal
-from tests.conformance.limits import filled, lane, limited, states
+from tests.conformance.limits import filled, limited, named_limit, states
 from tests.conformance.registry import check
 from tests.conformance.world import World
 from tests.factories import call
@@ -14,7 +14,7 @@ from tests.factories import call
 async def jobs_that_wait_elsewhere_hide_nobody(world: World) -> None:
     await filled(world, 1)
     await world.enqueue(*(limited() for _ in range(MOST_CANDIDATES + 5)))
-    number = await world.enqueue(limited(lane("disk")))
+    number = await world.enqueue(limited(named_limit("disk")))
     found = await world.claim(1) or await world.claim(1)
     equal([job.id for job in found], [number])
 

@@ -9,7 +9,7 @@ from duly.model.job import StoredJob
 from duly.model.limit import NamedLimit
 from duly.model.outcome import Raised, Returned
 from tests.conformance.expect import equal, holds
-from tests.conformance.limits import RETRY, SECOND, lane, limited
+from tests.conformance.limits import RETRY, SECOND, limited, named_limit
 from tests.conformance.registry import check
 from tests.conformance.world import MINUTE, World
 
@@ -21,12 +21,17 @@ async def whatever_happens_no_limit_is_exceeded_and_nobody_is_forgotten(world: W
 
 
 async def _storm(world: World, dice: random.Random) -> None:
-    lanes = [lane("a", 1), lane("b", 2), lane("c", 3, "2/s"), lane("d", None, "1/s")]
+    named_limits = [
+        named_limit("a", 1),
+        named_limit("b", 2),
+        named_limit("c", 3, "2/s"),
+        named_limit("d", None, "1/s"),
+    ]
     running: list[StoredJob] = []
     for _ in range(60):
         match dice.randrange(8):
             case 0 | 1:
-                chosen = dice.sample(lanes, dice.randint(1, 2))
+                chosen = dice.sample(named_limits, dice.randint(1, 2))
                 await world.enqueue(limited(*chosen, retry=RETRY, priority=dice.choice([0, 5])))
             case 2 | 3:
                 running += await world.claim(dice.randint(1, 3))
@@ -41,24 +46,24 @@ async def _storm(world: World, dice: random.Random) -> None:
             case _:
                 world.wait(dice.choice([1, 300, 1_000]) * timedelta(milliseconds=1))
                 await world.dispatch()
-        await _is_true(world, lanes)
+        await _is_true(world, named_limits)
     for _ in range(200):
         for job in running:
             await world.end(job)
         world.wait(dice.choice([SECOND, MINUTE]))
         await world.dispatch()
         running = await world.claim(100)
-        await _is_true(world, lanes)
+        await _is_true(world, named_limits)
         if not running and not await world.live():
             return
     equal([(str(job.state), job.reason) for job in await world.live()], [], "they are forgotten")
 
 
-async def _is_true(world: World, lanes: Sequence[NamedLimit]) -> None:
+async def _is_true(world: World, named_limits: Sequence[NamedLimit]) -> None:
     running = Counter(
         one.name for job in await world.live() if job.state == "running" for one in job.limits
     )
     for found in await world.store.limits.listed():
         equal(found.running, running[found.name], f"in {found.name}")
-    for one in lanes:
+    for one in named_limits:
         holds(one.concurrency is None or running[one.name] <= one.concurrency, f"{one.name} fits")

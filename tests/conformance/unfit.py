@@ -64,11 +64,11 @@ async def what_only_the_dead_know_nobody_knows(world: World) -> None:
 
 @check
 async def the_heads_of_all_queues_and_shelves_are_looked_at(world: World) -> None:
-    lane = NamedLimit(name="crm", template="crm", concurrency=1)
+    named_limit = NamedLimit(name="crm", template="crm", concurrency=1)
     await world.enqueue(
         call("strange", queue="a"),
         call("strange", queue="b", priority=-100),
-        call("strange", queue="b", limits=(lane,)),
+        call("strange", queue="b", limits=(named_limit,)),
         call("strange", queue="c", run_after=timedelta(days=1)),
     )
     world.wait(2 * MINUTE)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from duly.model.limit import limits_from_json
 from duly.model.states import State
-from tests.simulation.watch import HoldingRow, JobRow, LaneRow, QueueRow, RuleRow
+from tests.simulation.watch import HoldingRow, JobRow, NamedLimitRow, QueueRow, RuleRow
 
 
 class Numbers(Protocol):
@@ -41,7 +41,7 @@ class Lanes:
     def __init__(self, sometimes: Counter[str], violated: Callable[[str], None]) -> None:
         self._sometimes = sometimes
         self._violated = violated
-        self._lanes: dict[str, LaneRow] = {}
+        self._named_limits: dict[str, NamedLimitRow] = {}
         self._rules: dict[str, RuleRow] = {}
         self._queues: dict[str, QueueRow] = {}
         self._held: dict[str, set[int]] = {}
@@ -71,20 +71,20 @@ class Lanes:
                 self._touched.update(dict.fromkeys(_names(row)))
         self._count(before, after)
 
-    def lane(self, before: LaneRow | None, after: LaneRow | None) -> None:
+    def named_limit(self, before: NamedLimitRow | None, after: NamedLimitRow | None) -> None:
         row = after or before
         if row is not None:
             self._touched[row.name] = None
-            self._lanes[row.name] = row
+            self._named_limits[row.name] = row
             if after is None:
-                del self._lanes[row.name]
+                del self._named_limits[row.name]
 
     def rule(self, before: RuleRow | None, after: RuleRow | None) -> None:
         if before is not None:
             self._rules.pop(before.name)
         if after is not None:
             self._rules[after.name] = after
-        self._touched.update(dict.fromkeys(self._lanes))
+        self._touched.update(dict.fromkeys(self._named_limits))
         self._starts.clear()
 
     def queue(self, _: QueueRow | None, after: QueueRow | None) -> None:
@@ -95,8 +95,8 @@ class Lanes:
     def holding(self, before: HoldingRow | None, after: HoldingRow | None) -> None:
         for row, adds in ((before, False), (after, True)):
             if row is not None:
-                self._move(self._held.setdefault(row.lane, set()), row.job_id, adds=adds)
-                self._touched[row.lane] = None
+                self._move(self._held.setdefault(row.limit_name, set()), row.job_id, adds=adds)
+                self._touched[row.limit_name] = None
 
     def judge(self, now: int) -> None:
         """A transaction is complete."""
@@ -104,7 +104,7 @@ class Lanes:
             if count:
                 self._judge_entry(place, count, now)
         for name in self._touched:
-            self._judge_lane(name)
+            self._judge_limit(name)
         self._entered.clear()
         self._touched.clear()
 
@@ -123,12 +123,12 @@ class Lanes:
         if len(self._starts[place]) > numbers.rate_count:
             self._violated(f"{place}: {numbers} allows fewer than {self._starts[place]}")
 
-    def _judge_lane(self, name: str) -> None:
+    def _judge_limit(self, name: str) -> None:
         held, inside = self._held.get(name, set()), self._inside.get(Place("limit", name), set())
         if held != inside:
             self._violated(f'limit "{name}": {sorted(held)} have places, and {sorted(inside)} run')
-        waiting, lane = self._waiting.get(name), self._lanes.get(name)
-        if not waiting or (lane is not None and lane.opens_at is not None):
+        waiting, named_limit = self._waiting.get(name), self._named_limits.get(name)
+        if not waiting or (named_limit is not None and named_limit.opens_at is not None):
             return
         numbers = self._numbers(Place("limit", name))
         allowed = None if numbers is None else numbers.concurrency
@@ -141,9 +141,9 @@ class Lanes:
     def _numbers(self, place: Place) -> Numbers | None:
         if place.kind == "queue":
             return self._queues.get(place.name)
-        lane = self._lanes.get(place.name)
-        template = lane.template if lane else ""
-        return self._rules.get(place.name) or self._rules.get(template) or lane
+        named_limit = self._named_limits.get(place.name)
+        template = named_limit.template if named_limit else ""
+        return self._rules.get(place.name) or self._rules.get(template) or named_limit
 
     def _count(self, before: JobRow | None, after: JobRow | None) -> None:
         if before is None or after is None or before.waits == after.waits:
@@ -163,7 +163,7 @@ def _places(row: JobRow) -> list[Place]:
 
 
 def _names(row: JobRow) -> list[str]:
-    return [lane.name for lane in limits_from_json(row.limits)] if row.limits else []
+    return [named_limit.name for named_limit in limits_from_json(row.limits)] if row.limits else []
 
 
 def _is_inside(row: JobRow) -> bool:

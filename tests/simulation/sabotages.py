@@ -107,7 +107,9 @@ SABOTAGES = {
     "the count of those who are in a limit": Sabotage(
         statements={
             "look_into_limits": instead(
-                "(select count(*) from duly_holding as holding where holding.lane = lane.name)", "0"
+                "(select count(*) from duly_holding as holding "
+                "where holding.limit_name = named_limit.name)",
+                "0",
             )
         }
     ),

@@ -89,7 +89,7 @@ class SignalRow(NamedTuple):
     reason: str
 
 
-class LaneRow(NamedTuple):
+class NamedLimitRow(NamedTuple):
     name: str
     template: str
     concurrency: int | None
@@ -99,7 +99,7 @@ class LaneRow(NamedTuple):
 
 
 class HoldingRow(NamedTuple):
-    lane: str
+    limit_name: str
     job_id: int
 
 
@@ -163,9 +163,9 @@ ROWS: dict[str, Any] = {
     "duly_worker": WorkerRow,
     "duly_job_key": KeyRow,
     "duly_signal": SignalRow,
-    "duly_lane": LaneRow,
+    "duly_named_limit": NamedLimitRow,
     "duly_holding": HoldingRow,
-    "duly_lane_rule": RuleRow,
+    "duly_limit_rule": RuleRow,
     "duly_queue": QueueRow,
     "duly_flow": FlowRow,
     "duly_step": StepRow,

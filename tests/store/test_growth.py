@@ -98,7 +98,9 @@ CALLS: dict[str, dict[str, object]] = {
     "ready_due_jobs": {"limit": 10},
     "overdue_jobs": {"limit": 10},
     "hurry_jobs": {"ids": READY, "priority": 50},
-    "hold_full": {"rows": json.dumps([{"id": n, "lane": "lane 3", "reason": ""} for n in READY])},
+    "hold_full": {
+        "rows": json.dumps([{"id": n, "limit_name": "limit 3", "reason": ""} for n in READY])
+    },
     "keep_history": {
         "rows": json.dumps([
             {"id": n, "state": "failed", "crashes": 0, "reason": ""} for n in RUNNING
@@ -174,10 +176,10 @@ CALLS: dict[str, dict[str, object]] = {
         "holder": "a process",
         "block": 1,
     },
-    "hold_limits": {"names": ["lane 3", "lane 4"]},
-    "look_into_limits": {"names": ["lane 3", "lane 4"], "queue": "default", "tasks": ["work"]},
-    "write_limits": {"rows": json.dumps([{"name": "lane 3", "arrival": 1}])},
-    "set_opening": {"rows": json.dumps([{"name": "lane 3", "opens_at": NOW}])},
+    "hold_limits": {"names": ["limit 3", "limit 4"]},
+    "look_into_limits": {"names": ["limit 3", "limit 4"], "queue": "default", "tasks": ["work"]},
+    "write_limits": {"rows": json.dumps([{"name": "limit 3", "arrival": 1}])},
+    "set_opening": {"rows": json.dumps([{"name": "limit 3", "opens_at": NOW}])},
     "opening_limits": {"limit": 10},
     "any_unanswered": {},
     "compare_steps": {"ids": [AWAITING + 1, AWAITING + 2]},
@@ -245,7 +247,7 @@ def crowd(series: str, prefix: str, *, foreign: int = CROWD, ended: int = CROWD)
         AWAITING, "blocked", waits="'event'", waits_for="'paid:' || n", parent=f"{FLOWS} + n"
     )
     yield jobs(LATER, "scheduled")
-    yield jobs(PARKED, "blocked", waits="'limit'", waits_for="'lane ' || n % 2000")
+    yield jobs(PARKED, "blocked", waits="'limit'", waits_for="'limit ' || n % 2000")
     yield jobs(BLOCKED, "blocked", schedule_id="n + 1")
     yield jobs(BEHIND, "blocked", schedule_id="1")
     yield jobs(BEHIND + CROWD, "ready", schedule_id="1", queue="elsewhere", count=1)
@@ -261,8 +263,8 @@ def crowd(series: str, prefix: str, *, foreign: int = CROWD, ended: int = CROWD)
         f"select {FLOWS} + n, {FLOWS} + n, 1, 1, 0, '', {NOW} from {series.format(CROWD)}"
     )
     yield (
-        f"insert into {prefix}lane (name, template, arrival, used_at) "
-        f"select 'lane ' || n, 'lane', 0, {NOW} from {series.format(CROWD)}"
+        f"insert into {prefix}named_limit (name, template, arrival, used_at) "
+        f"select 'limit ' || n, 'limit', 0, {NOW} from {series.format(CROWD)}"
     )
     yield (
         f"insert into {prefix}event (id, name, key, payload, submitter, tenant, at, seen) "

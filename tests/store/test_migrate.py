@@ -295,6 +295,6 @@ async def test_tables_whose_rows_come_and_go_are_vacuumed_early(pg_dsn: str) -> 
         )
         early = {name for (name,) in await found.fetchall()}
     assert early == {
-        "event", "holding", "job", "job_key", "lane", "queue", "schedule", "signal", "unanswered",
-        "worker",
+        "event", "holding", "job", "job_key", "named_limit", "queue", "schedule", "signal",
+        "unanswered", "worker",
     }  # fmt: skip

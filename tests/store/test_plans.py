@@ -67,7 +67,7 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
     ),
     "free_parked": (
         "job",
-        {"rows": '[{"lane": "lane 3", "count": 2}]', "tasks": ["work"], "most": 100},
+        {"rows": '[{"limit_name": "limit 3", "count": 2}]', "tasks": ["work"], "most": 100},
     ),
     "free_unfit_jobs": (
         "job",
@@ -151,7 +151,7 @@ def filling(series: str, prefix: str) -> list[str]:
     return [
         f"insert into {prefix}schedule ({SCHEDULE}) select {schedule} from {series.format(5_000)}",
         f"insert into {prefix}job ({JOB}, rank, request, limits, waits, waits_for) "
-        f"select {job}, n, n, {LIMITS}, {WAITS}, 'lane ' || n % 50 from {series.format(5_000)}",
+        f"select {job}, n, n, {LIMITS}, {WAITS}, 'limit ' || n % 50 from {series.format(5_000)}",
         f"insert into {prefix}history ({JOB}, ended_at, request) select {ended}, {NOW}, n "
         f"from {series.format(20_000)}",
         f"insert into {prefix}event (id, name, payload, submitter, tenant, at, seen) "

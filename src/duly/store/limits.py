@@ -244,7 +244,7 @@ def _enter(limits: Mapping[str, NamedLimit], request: ClaimRequest) -> Operation
 
 def _write(choice: Admission, held: LockedLimits) -> Operation[None]:
     holdings = [
-        {"lane": limit, "job_id": candidate.id}
+        {"limit_name": limit, "job_id": candidate.id}
         for candidate in choice.chosen
         for limit in candidate.limits
     ]
@@ -252,7 +252,11 @@ def _write(choice: Admission, held: LockedLimits) -> Operation[None]:
         yield Ask("add_holdings", {"rows": rows.packed(holdings)})
     if choice.full:
         waiting = [
-            {"id": number, "lane": limit, "reason": why_full(limit, choice.usages[limit], held.now)}
+            {
+                "id": number,
+                "limit_name": limit,
+                "reason": why_full(limit, choice.usages[limit], held.now),
+            }
             for number, limit in choice.full.items()
         ]
         yield Ask("hold_full", {"rows": rows.packed(waiting)})
@@ -284,7 +288,7 @@ def _let_in(
     """
     wanted = [
         {
-            "lane": name,
+            "limit_name": name,
             "count": min(count, MOST_FREED),
             "queue": request.queue if request and usages[name].line else None,
         }

@@ -389,7 +389,7 @@ $$;
 
 -- A limit with one rendered name. The row is locked when a job enters or leaves, and the jobs inside
 -- are counted from the holdings.
-create table duly.lane (
+create table duly.named_limit (
     name        text collate "C" primary key,
     template    text collate "C" not null,
     concurrency int,
@@ -400,19 +400,19 @@ create table duly.lane (
     used_at     bigint not null
 ) {busy 50} {sqlite strict};
 
-create index lane_opens on duly.lane (opens_at) where opens_at is not null;
-create index lane_used on duly.lane (used_at);
+create index named_limit_opens on duly.named_limit (opens_at) where opens_at is not null;
+create index named_limit_used on duly.named_limit (used_at);
 
 create table duly.holding (
-    lane   text collate "C" not null,
-    job_id bigint not null,
-    primary key (lane, job_id)
+    limit_name text collate "C" not null,
+    job_id     bigint not null,
+    primary key (limit_name, job_id)
 ) {busy 100} {sqlite strict};
 
 create index holding_job on duly.holding (job_id);
 
 -- The operator's rule for a limit, by name or template; it overrides the code.
-create table duly.lane_rule (
+create table duly.limit_rule (
     name        text collate "C" primary key,
     concurrency int,
     rate_count  int,

@@ -70,5 +70,5 @@ update duly.applied
 -- name: list_limit_rules
 -- The limits that operators and files have set, including those that no job has used yet.
 select name, concurrency, rate_count, rate_period
-  from duly.lane_rule
+  from duly.limit_rule
  order by name;

@@ -101,7 +101,7 @@ select job.worker, coalesce(worker.name, ''), worker.lease_until, count(*)
 -- Rows that wait for vacuum, in the tables whose rows change most.
 select relname, n_dead_tup
   from pg_stat_user_tables
- where schemaname = 'duly' and relname in ('holding', 'job', 'job_key', 'lane', 'schedule', 'worker')
+ where schemaname = 'duly' and relname in ('holding', 'job', 'job_key', 'named_limit', 'schedule', 'worker')
  order by relname;
 
 -- name: dead_rows for sqlite

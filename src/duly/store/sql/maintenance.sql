@@ -24,7 +24,7 @@ select (select ready_at from duly.job where state = 'scheduled' order by ready_a
          where deadline is not null and (state <> 'running' or waits in ('steps', 'outcome'))
          order by deadline
          limit 1) - {now},
-       (select opens_at from duly.lane where opens_at is not null order by opens_at limit 1) - {now},
+       (select opens_at from duly.named_limit where opens_at is not null order by opens_at limit 1) - {now},
        (select count(*)
           from (select 1
                   from duly.signal

@@ -28,36 +28,37 @@ MOST = 80
 
 BREACHES = """
 with numbers as (
-    select lane.name, opens_at,
-           case when rule.name is null then lane.concurrency else rule.concurrency end
+    select named_limit.name, opens_at,
+           case when rule.name is null then named_limit.concurrency else rule.concurrency end
            as concurrency,
-           (select count(*) from duly.holding where holding.lane = lane.name) as held
-      from duly.lane left join duly.lane_rule as rule on rule.name in (lane.name, lane.template)
+           (select count(*) from duly.holding where holding.limit_name = named_limit.name) as held
+      from duly.named_limit
+      left join duly.limit_rule as rule on rule.name in (named_limit.name, template)
 ), wanted as (
-    select job.id, one ->> 'name' as lane, state, waits, waits_for
+    select job.id, one ->> 'name' as limit_name, state, waits, waits_for
       from duly.job, jsonb_array_elements(limits::jsonb) as one
 )
 select format('%s run at limit "%s", which lets %s', held, name, concurrency)
   from numbers where held > concurrency
  union all
-select format('job %s has a place at "%s", and does not run', job_id, lane)
+select format('job %s has a place at "%s", and does not run', job_id, limit_name)
   from duly.holding
  where not exists (select from duly.job where job.id = job_id and state = 'running')
  union all
-select format('job %s runs, and has no place at "%s"', id, lane)
+select format('job %s runs, and has no place at "%s"', id, limit_name)
   from wanted
  where state = 'running'
    and not exists (select
                      from duly.holding
-                    where holding.lane = wanted.lane and job_id = wanted.id)
+                    where holding.limit_name = wanted.limit_name and job_id = wanted.id)
  union all
-select format('"%s" has been forgotten, and job %s needs it', lane, id)
+select format('"%s" has been forgotten, and job %s needs it', limit_name, id)
   from wanted
- where (state = 'running' or waits_for = lane)
-   and not exists (select from duly.lane where name = wanted.lane)
+ where (state = 'running' or waits_for = limit_name)
+   and not exists (select from duly.named_limit where name = wanted.limit_name)
  union all
 select format('job %s waits at "%s" for ever: %s of %s', id, name, held, concurrency)
-  from wanted join numbers on waits_for = name and name = lane
+  from wanted join numbers on waits_for = name and name = limit_name
  where waits = 'limit' and opens_at is null and held < coalesce(concurrency, held + 1)
  union all
 select format('%s run in queue %s, which lets %s', count(*), queue.name, queue.concurrency)
@@ -66,13 +67,15 @@ select format('%s run in queue %s, which lets %s', count(*), queue.name, queue.c
 """
 
 
-def lane(name: str = "crm", concurrency: int | None = 1, rate: str | None = None) -> NamedLimit:
+def named_limit(
+    name: str = "crm", concurrency: int | None = 1, rate: str | None = None
+) -> NamedLimit:
     parsed = Rate.parse(rate) if rate else None
     return NamedLimit(name=name, template=name, concurrency=concurrency, rate=parsed)
 
 
-def limited(*lanes: NamedLimit, **changes: Any) -> JobRequest:
-    return call(limits=lanes or (lane(),), **changes)
+def limited(*named_limits: NamedLimit, **changes: Any) -> JobRequest:
+    return call(limits=named_limits or (named_limit(),), **changes)
 
 
 def careful(
@@ -125,6 +128,6 @@ def a_turn_of(worker: int, limit: int = 2) -> Operation[list[Row]]:
 
 def a_look(concurrency: int = 1) -> Operation[None]:
     """What a claim that took nothing leaves behind: the limit is known."""
-    found = [(FIRST, 0, limits_as_json((lane(concurrency=concurrency),)), None, "")]
+    found = [(FIRST, 0, limits_as_json((named_limit(concurrency=concurrency),)), None, "")]
     request = ClaimRequest(worker=WORKER, queue="default", tasks=["work"], limit=1, shelf=CAREFUL)
     yield from limits.admit(found, request, 0)

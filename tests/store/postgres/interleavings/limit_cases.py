@@ -29,8 +29,8 @@ from tests.store.postgres.interleavings.limit_actors import (
     begun,
     careful,
     is_one_of,
-    lane,
     limited,
+    named_limit,
     play,
     ready,
 )
@@ -50,7 +50,7 @@ async def two_claims(scene: Scene) -> Explored:
 
 
 async def two_claims_where_there_is_room(scene: Scene) -> Explored:
-    await ready(scene, *(limited(lane(concurrency=2)) for _ in range(3)))
+    await ready(scene, *(limited(named_limit(concurrency=2)) for _ in range(3)))
     await scene.stage.run(lambda: a_look(concurrency=2))
 
     async def both_have_one(order: Order) -> Broken:
@@ -155,7 +155,7 @@ async def an_end_and_a_claim_of_another(scene: Scene) -> Explored:
 
 
 async def two_ends(scene: Scene) -> Explored:
-    await ready(scene, *(limited(lane(concurrency=2)) for _ in range(4)))
+    await ready(scene, *(limited(named_limit(concurrency=2)) for _ in range(4)))
     one, two = await begun(scene, limit=2)
     await begun(scene, limit=4)
     return await play(
@@ -234,7 +234,7 @@ async def a_zombie_and_its_successor(scene: Scene) -> Explored:
 
 
 async def two_limits_in_two_orders(scene: Scene) -> Explored:
-    a, b = lane("a"), lane("b")
+    a, b = named_limit("a"), named_limit("b")
     await ready(scene, limited(a), limited(b), limited(a, b), limited(b, a, queue="other"))
     one, two = await begun(scene, limit=2)
     return await play(

@@ -8,7 +8,7 @@ from duly.store import limits
 from duly.store.database import Ask, Operation, Row
 from tests.interleaving.interleave import Explored
 from tests.interleaving.stage import Stage
-from tests.store.postgres.interleavings import lane_cases, limit_cases
+from tests.store.postgres.interleavings import limit_cases, named_limit_cases
 from tests.store.postgres.interleavings.actors import DIALECTS, Scene
 from tests.store.postgres.interleavings.test_guards import Guard
 
@@ -30,13 +30,13 @@ CASES: tuple[Case, ...] = (
     limit_cases.a_move_and_an_end,
     limit_cases.a_zombie_and_its_successor,
     limit_cases.two_limits_in_two_orders,
-    lane_cases.a_claim_and_a_pruner,
-    lane_cases.a_rule_and_a_claim,
-    lane_cases.a_lowered_rule_and_a_claim,
-    lane_cases.an_opening_and_a_claim,
-    lane_cases.an_opening_and_an_end,
-    lane_cases.an_end_while_somebody_holds_who_waits,
-    lane_cases.a_net_and_a_claim,
+    named_limit_cases.a_claim_and_a_pruner,
+    named_limit_cases.a_rule_and_a_claim,
+    named_limit_cases.a_lowered_rule_and_a_claim,
+    named_limit_cases.an_opening_and_a_claim,
+    named_limit_cases.an_opening_and_an_end,
+    named_limit_cases.an_end_while_somebody_holds_who_waits,
+    named_limit_cases.a_net_and_a_claim,
 )
 
 
@@ -81,13 +81,13 @@ GUARDS = (
     ),
     Guard(
         "whoever parks by the old rule waits for ever",
-        lane_cases.a_rule_and_a_claim,
+        named_limit_cases.a_rule_and_a_claim,
         "hold_limits",
         "for update",
     ),
     Guard(
         "a net takes the place of somebody who has just taken it",
-        lane_cases.a_net_and_a_claim,
+        named_limit_cases.a_net_and_a_claim,
         "hold_limits",
         "for update",
     ),
@@ -107,21 +107,21 @@ GUARDS = (
     ),
     Guard(
         "nobody looks at a rate when it opens",
-        lane_cases.an_opening_and_a_claim,
+        named_limit_cases.an_opening_and_a_claim,
         "set_opening",
         "set opens_at = again.opens_at",
         "set opens_at = null",
     ),
     Guard(
         "nobody looks again where a job was held that waits",
-        lane_cases.an_end_while_somebody_holds_who_waits,
+        named_limit_cases.an_end_while_somebody_holds_who_waits,
         "set_opening",
         "set opens_at = again.opens_at",
         "set opens_at = null",
     ),
     Guard(
         "a limit is forgotten while somebody enters",
-        lane_cases.a_claim_and_a_pruner,
+        named_limit_cases.a_claim_and_a_pruner,
         "prune_limits",
         "for update",
     ),

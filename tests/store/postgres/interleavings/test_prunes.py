@@ -10,7 +10,7 @@ import pytest
 
 from duly.store.maintenance import Retention, prunable
 from tests.interleaving.interleave import Explored
-from tests.store.postgres.interleavings import lane_cases, prune_cases
+from tests.store.postgres.interleavings import named_limit_cases, prune_cases
 from tests.store.postgres.interleavings.actors import Scene
 
 CASES = {
@@ -26,7 +26,7 @@ CASES = {
     "prune_failed_of_tasks": [prune_cases.failed_jobs_of_a_task_and_a_retry],
     "old_flows": [prune_cases.flows_and_a_retry],
     "forget_workers": [prune_cases.workers_and_a_beat],
-    "prune_limits": [lane_cases.a_claim_and_a_pruner],
+    "prune_limits": [named_limit_cases.a_claim_and_a_pruner],
     "prune_reservations": [prune_cases.reservations_and_another_block],
 }
 BY_DAY = {"prune_history", "prune_fires"}

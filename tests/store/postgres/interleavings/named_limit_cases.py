@@ -23,8 +23,8 @@ from tests.store.postgres.interleavings.limit_actors import (
     begun,
     careful,
     is_one_of,
-    lane,
     limited,
+    named_limit,
     play,
     ready,
 )
@@ -61,7 +61,7 @@ async def a_rule_and_a_claim(scene: Scene) -> Explored:
 
 
 async def a_lowered_rule_and_a_claim(scene: Scene) -> Explored:
-    await ready(scene, limited(lane(concurrency=2)), limited(lane(concurrency=2)))
+    await ready(scene, limited(named_limit(concurrency=2)), limited(named_limit(concurrency=2)))
     await begun(scene)
 
     async def claims_after_it(order: Order) -> Broken:
@@ -80,7 +80,7 @@ async def a_lowered_rule_and_a_claim(scene: Scene) -> Explored:
 
 async def an_opening_and_a_claim(scene: Scene) -> Explored:
     """A rate opens while somebody comes who will wait for its next opening."""
-    paced = lane(concurrency=None, rate="1/m")
+    paced = named_limit(concurrency=None, rate="1/m")
     await ready(scene, limited(paced), limited(paced))
     await begun(scene, limit=5)
     await scene.enqueue(THIRD, limited(paced))
@@ -93,11 +93,11 @@ async def an_opening_and_a_claim(scene: Scene) -> Explored:
 
 
 async def an_opening_and_an_end(scene: Scene) -> Explored:
-    both = lane(concurrency=1, rate="1/m")
+    both = named_limit(concurrency=1, rate="1/m")
     await ready(scene, limited(both), limited(both), limited(both))
     [job] = await begun(scene, limit=5)
     scene.wait(60)
-    await scene.stage.look("update duly.lane set opens_at = 0 returning name")
+    await scene.stage.look("update duly.named_limit set opens_at = 0 returning name")
     return await play(
         scene,
         dispatcher=once(lambda: limits.open_limits(10)),
@@ -108,7 +108,7 @@ async def an_opening_and_an_end(scene: Scene) -> Explored:
 async def an_end_while_somebody_holds_who_waits(scene: Scene) -> Explored:
     """A scheduler looks at the jobs of its schedule, one of which waits at the limit."""
     await ready(scene, limited())
-    await scene.add(plan(rule="every 10s", overlap="queue_one", limits=(lane(),)))
+    await scene.add(plan(rule="every 10s", overlap="queue_one", limits=(named_limit(),)))
     [job] = await begun(scene)
     scene.wait(10)
     await scene.fire()
@@ -127,7 +127,7 @@ async def a_net_and_a_claim(scene: Scene) -> Explored:
     await ready(scene, limited(), limited())
     await scene.stage.run(a_look)
     await scene.stage.look(
-        "insert into duly.holding (lane, job_id) values ('crm', 100) returning lane"
+        "insert into duly.holding (limit_name, job_id) values ('crm', 100) returning limit_name"
     )
     return await play(
         scene,
