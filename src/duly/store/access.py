@@ -5,6 +5,7 @@ change; a change of many jobs, which takes several transactions, is there before
 Enqueueing is not: a job has its submitter.
 """
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Final
 
@@ -23,7 +24,7 @@ from duly.model.access import (
 from duly.model.columns import reader
 from duly.model.payload import check_text
 from duly.store import audit, rows
-from duly.store.database import Ask, Operation, Row, Value, alone
+from duly.store.database import Ask, Operation, Row, Value, alone, current_time
 from duly.store.transactions import Transactions
 from duly.store.verbs import Noun, reading, reads, verb
 
@@ -144,21 +145,12 @@ def _begin_session(hash_of_secret: str, holder: str, length: timedelta) -> Opera
 
 def _create_token(wanted: NewToken, number: int, *, who: str) -> Operation[Token]:
     """Store a token; a repeated call finds its own row."""
-    [(now,)] = yield Ask("now")
-    if wanted.expires_at is not None and to_us(wanted.expires_at) <= now:
-        raise InvalidValue(
-            f"expires_at={wanted.expires_at} is in the past; it is {from_us(now)} now"
-        )
-    values: dict[str, Value] = {
-        "id": number,
-        "name": wanted.name,
-        "role": wanted.role,
-        "tenant": wanted.tenant,
-        "hash": wanted.hash,
-        "created_by": who,
-        "expires_at": rows.instant(wanted.expires_at),
-    }
-    yield Ask("add_token", values)
+    now = yield from current_time()
+    if wanted.expires_at is not None and wanted.expires_at <= now:
+        raise InvalidValue(f"expires_at={wanted.expires_at} is in the past; it is {now} now")
+    expires_at = rows.instant(wanted.expires_at)
+    mine: dict[str, Value] = {"id": number, "created_by": who, "expires_at": expires_at}
+    yield Ask("add_token", {**asdict(wanted), **mine})
     found = yield Ask("created_token", {"id": number, "name": wanted.name})
     for token in map(_token, found):
         if token.id == number:
@@ -180,18 +172,12 @@ def _revoke_token(name: str) -> Operation[Token]:
 
 def _acknowledge(matter: Matter, *, who: str, note: str) -> Operation[Acknowledgement]:
     check_text(note, "note")
-    [(now,)] = yield Ask("now")
-    if to_us(matter.until) > now:
+    now = yield from current_time()
+    if matter.until > now:
         raise InvalidValue(
-            f"until={matter.until}: the future cannot be acknowledged; it is {from_us(now)} now"
+            f"until={matter.until}: the future cannot be acknowledged; it is {now} now"
         )
-    values: dict[str, Value] = {
-        "subject": matter.subject,
-        "kind": matter.kind,
-        "until": to_us(matter.until),
-        "who": who,
-        "note": note,
-    }
+    values = {**asdict(matter), "until": to_us(matter.until), "who": who, "note": note}
     found = yield Ask("acknowledge", values)
     return _acknowledgement(found[0])
 

@@ -7,6 +7,7 @@ must not fail because its description is long: long values are cut.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, TypeVar
 
@@ -184,19 +185,7 @@ def append(actor: Actor, action: AuditedAction, number: int) -> Operation[AuditE
         deed=number,
         previous=previous,
     )
-    values: dict[str, Value] = {
-        "number": entry.number,
-        "at": now,
-        "who": entry.who,
-        "how": entry.how,
-        "action": entry.action,
-        "subject": entry.subject,
-        "details": entry.details,
-        "deed": number,
-        "previous": previous,
-        "hash": entry.digest(),
-    }
-    if (yield Ask("add_audit", values)):
+    if (yield Ask("add_audit", {**asdict(entry), "at": now, "hash": entry.digest()})):
         yield Ask("move_audit_head", {"number": entry.number, "hash": entry.digest()})
     [found] = yield Ask("audit_of_deed", {"deed": number})
     return _read(found)

@@ -26,10 +26,10 @@ from duly.policy.backfill import backfilled, check_stretch, forgotten, moments_o
 from duly.policy.reaction import StartJob, reaction
 from duly.rules import On
 from duly.store import ledger, rows
-from duly.store.database import Ask, Operation, Value
+from duly.store.database import Ask, Operation, Value, current_time
 from duly.store.reactions import carry_out
 from duly.store.rows import EventCursor, place_of, span
-from duly.store.schedule_changes import get, lock, note, unknown
+from duly.store.schedule_changes import get, lock, note, row_of
 from duly.store.transactions import Editor
 from duly.store.values import Decide
 
@@ -68,14 +68,11 @@ def backfill(request: BackfillRun, editor: Editor) -> Operation[Backfill]:
 def foresee_backfill(request: BackfillRun, *, decide: Decide) -> Operation[Backfill]:
     """Return what ``backfill`` would do (dry run); due moments are decided but not written."""
     check_stretch(request.since, request.until)
-    found = rows.schedules((yield Ask("named_schedules", {"names": [request.name]})))
-    if not found:
-        yield from unknown(request.name)
-    [(instant,)] = yield Ask("now")
-    schedule, now = rows.schedule(found[0]), from_us(instant)
+    row = yield from row_of(request.name)
+    schedule, now = rows.schedule(row), (yield from current_time())
     cursor, coming = schedule.cursor, list[LeftAlone]()
     if schedule.next_at is not None and schedule.next_at <= now:
-        [facts] = yield from ledger.known([schedule], found, now=now, hold=False)
+        [facts] = yield from ledger.known([schedule], [row], now=now, hold=False)
         firing = decide(facts, now)
         cursor = firing.cursor
         coming = [
@@ -180,14 +177,14 @@ class ReplayBatch:
 def foresee_replay(request: ReplayRequest) -> Operation[ReplayBatch]:
     """Return what a replay would do (dry run), without regard to keys."""
     schedule = yield from get(request.name)
-    [(instant,)] = yield Ask("now")
+    now = yield from current_time()
     found, _ = yield from _next(schedule, request, request.beginning, limit=MOST_REPLAYED + 1)
     if len(found) > MOST_REPLAYED:
         raise InvalidValue(
             f"more than {MOST_REPLAYED:,} events, which is the maximum for one replay: choose a "
             "shorter period"
         )
-    decided = [reaction(one, schedule, from_us(instant), replayed=True) for one in found]
+    decided = [reaction(one, schedule, now, replayed=True) for one in found]
     starts = sum(isinstance(one, StartJob) for one in decided)
     return ReplayBatch(events=len(found), skipped=len(found) - starts)
 

@@ -5,7 +5,8 @@ postgresql://user@host/database               many machines
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -98,6 +99,17 @@ def place(url: str, *, folder: Path | None = None) -> str:
     return path if path == ":memory:" else str((folder or Path()).absolute() / path)
 
 
+@contextmanager
+def postgres_extra() -> Iterator[None]:
+    """Say how to install PostgreSQL's driver if an import in the block does not find it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise StoreUnavailable(
+            f'PostgreSQL needs {error.name}: pip install "duly[postgres]"'
+        ) from None
+
+
 def _postgres(
     url: str,
     clock: Callable[[], datetime] | None,
@@ -105,12 +117,8 @@ def _postgres(
     features: bool,
     deadline: timedelta | None,
 ) -> Database:
-    try:
+    with postgres_extra():
         from duly.store.postgres.database import PostgresDatabase  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise StoreUnavailable(
-            f'PostgreSQL needs {error.name}: pip install "duly[postgres]"'
-        ) from None
     address, dialect = spoken(url, features=features)
     return PostgresDatabase(
         address,

@@ -18,7 +18,7 @@ import msgspec
 
 from duly.store.activity import LENGTHS
 from duly.store.database import Ask, Operation, Row, Value
-from duly.store.transactions import judged
+from duly.store.transactions import trusted_now
 from duly.store.values import Trust
 
 
@@ -76,7 +76,7 @@ def stretch(trust: Trust | None) -> Operation[CountedStretch | None]:
 
     A stretch in which nothing happened is doubled, so that a year of downtime is soon over.
     """
-    now = yield from judged(trust)
+    now = yield from trusted_now(trust)
     if now is None:
         return None
     found = yield Ask("counter_position", {"lag": LAG, "now": now})

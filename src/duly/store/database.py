@@ -19,7 +19,10 @@ schedules, then keys or flows, then jobs, then limits, then queues.
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from duly.instants import from_us
 
 T = TypeVar("T")
 
@@ -45,6 +48,12 @@ Start: TypeAlias = Callable[[], Operation[T]]
 def alone(ask: Ask) -> Operation[list[Row]]:
     """Return one statement as an operation."""
     return (yield ask)
+
+
+def current_time() -> Operation[datetime]:
+    """Return the time of the store's clock."""
+    [(now,)] = yield Ask("now")
+    return from_us(now)
 
 
 def as_of(now: int, operation: Operation[T]) -> Operation[T]:

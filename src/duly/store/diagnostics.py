@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
-from duly.instants import from_us
 from duly.model.columns import read_rows
 from duly.model.worker import WorkerInfo
 from duly.store import rows
-from duly.store.database import Ask, Operation, Value
+from duly.store.database import Ask, Operation, Value, current_time
 from duly.store.verbs import Noun, reading, reads
 
 
@@ -43,14 +42,8 @@ class BadDay:
     state: Literal["missing", "detached"]
 
 
-def now() -> Operation[datetime]:
-    """Return the time of the store's clock."""
-    [(instant,)] = yield Ask("now")
-    return from_us(instant)
-
-
 class DiagnosticsStore(Noun):
-    now: Final = reading("viewer", now)
+    now: Final = reading("viewer", current_time)
 
     @reads("viewer")
     def newest(self) -> Operation[datetime | None]:

@@ -12,7 +12,7 @@ Locks are taken in the order that ``database`` states.
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -252,17 +252,8 @@ class EventStore(Noun):
 
 
 def emit(events: Sequence[Emitted], numbers: Sequence[int]) -> Ask:
-    said = [
-        {
-            "id": number,
-            "name": event.name,
-            "key": event.key,
-            "payload": event.payload,
-            "submitter": event.submitter,
-            "tenant": event.tenant,
-        }
-        for event, number in zip(events, numbers, strict=True)
-    ]
+    numbered = zip(events, numbers, strict=True)
+    said = [{"id": number, **asdict(event)} for event, number in numbered]
     return Ask("emit_events", {"batch": rows.packed(said)})
 
 

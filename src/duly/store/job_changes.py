@@ -14,7 +14,7 @@ from datetime import datetime
 
 from duly.durations import SECOND, show_duration
 from duly.errors import InvalidValue, WrongState
-from duly.instants import from_us, to_us
+from duly.instants import to_us
 from duly.model.job import StoredJob
 from duly.model.outcome import SEND, MessageId, Raised, ReportAnswer, Succeeded
 from duly.model.payload import check_text
@@ -22,7 +22,7 @@ from duly.model.states import ENDED, WAITING, State
 from duly.policy.redaction import redacted, redacted_for
 from duly.policy.verdict import Tried, judge
 from duly.store import flows, job_search, retries, rows
-from duly.store.database import Ask, Operation
+from duly.store.database import Ask, Operation, current_time
 from duly.store.ids import Ids
 from duly.store.job_endings import EndedJobs, call_off, end, settle, stop_flow
 from duly.store.ledger import stop
@@ -125,8 +125,7 @@ def report(
         why = _refusal(job, outcome, sent)
         if why:
             return ReportAnswer(id=number, state=job.state, counted=False, why=why), None
-        [(now,)] = yield Ask("now")
-        settlement = _settlement(job, outcome, from_us(now))
+        settlement = _settlement(job, outcome, (yield from current_time()))
         answer = ReportAnswer(id=number, state=settlement.verdict.state, counted=True)
         if job.state in WAITING:
             ended = yield from _end_waiting(settlement, ids=ids)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from duly.errors import NotFound, OutcomeUnknown, WrongState
+from duly.model.access import AuditedAction
 from duly.model.columns import read_rows
 from duly.model.flow import FlowInfo, FlowProgress, PartInfo, StepInfo
 from duly.model.job import JobRequest, StoredJob
@@ -225,12 +226,8 @@ class JobStore(Noun):
         """Cancel matching jobs that wait, ask running ones to stop; return their numbers."""
         states = tuple(state for state in wanted.states or LIVE if state in LIVE)
         cancelled: list[int] = []
-        announced = False
-        async for found in self._walk(replace(wanted, states=states)):
-            if not announced:
-                said = audit.entry("jobs.cancel", "jobs", filter=str(wanted), reason=reason)
-                await self._db.announce(said)
-                announced = True
+        said = audit.entry("jobs.cancel", "jobs", filter=str(wanted), reason=reason)
+        async for found in self._walk(replace(wanted, states=states), said):
             done = await asyncio.gather(*(self._cancel(number, reason) for number in found))
             cancelled += [
                 number for number, was_there in zip(found, done, strict=True) if was_there
@@ -261,19 +258,23 @@ class JobStore(Noun):
         """
         states = tuple(state for state in wanted.states or ENDED if state in ENDED)
         removed: list[int] = []
-        announced = False
-        async for found in self._walk(replace(wanted, states=states)):
-            if not announced:
-                await self._db.announce(audit.entry("jobs.remove", "jobs", filter=str(wanted)))
-                announced = True
+        said = audit.entry("jobs.remove", "jobs", filter=str(wanted))
+        async for found in self._walk(replace(wanted, states=states), said):
             removed += await self._all_done(partial(job_changes.forget, found), found)
         return removed
 
-    async def _walk(self, wanted: Filter) -> AsyncIterator[list[int]]:
-        """Yield the numbers of all matching jobs in batches; nothing without a state."""
+    async def _walk(self, wanted: Filter, said: AuditedAction) -> AsyncIterator[list[int]]:
+        """Yield the numbers of all matching jobs in batches; nothing without a state.
+
+        The audit entry is written before the first batch, and not if there is none.
+        """
         after: str | None = None
+        announced = False
         while wanted.states:
             page = await self._db.read(partial(job_search.find, wanted, after, BATCH))
+            if page.jobs and not announced:
+                await self._db.announce(said)
+                announced = True
             if page.jobs:
                 yield [job.id for job in page.jobs]
             if page.after is None:

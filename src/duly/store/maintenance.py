@@ -15,7 +15,7 @@ from duly.model.states import State
 from duly.model.worker import WorkerInfo
 from duly.policy.firing import HURRIED
 from duly.store import counters, flows, job_changes, limits, rows
-from duly.store.database import Ask, Operation, Row, Start, Value, alone, as_of
+from duly.store.database import Ask, Operation, Row, Start, Value, alone, as_of, current_time
 from duly.store.ids import Ids
 from duly.store.job_endings import (
     EndedJobs,
@@ -27,7 +27,7 @@ from duly.store.job_endings import (
     stop_flow,
 )
 from duly.store.rows import BEGINNING, JobEnding
-from duly.store.transactions import believed, judged, ready_in
+from duly.store.transactions import at_trusted_time, ready_in, trusted_now
 from duly.store.values import (
     EVENTS,
     JOBS,
@@ -198,7 +198,7 @@ class MaintenanceStore(Noun):
         async def moved(start: Start[list[str]]) -> None:
             """Run an operation that makes jobs ready, if the clock is trusted."""
             nonlocal distrusted
-            found = await self._db.write(lambda: believed(start, trust))
+            found = await self._db.write(lambda: at_trusted_time(start, trust))
             distrusted = distrusted or found is None
             queues.extend(found or ())
 
@@ -267,7 +267,7 @@ class MaintenanceStore(Noun):
     ) -> int:
         """Set aside jobs whose task no living worker knows, so that they do not block others."""
         held = await self._db.write(
-            lambda: believed(lambda: hold_unknown(patience=patience, limit=limit), trust)
+            lambda: at_trusted_time(lambda: hold_unknown(patience=patience, limit=limit), trust)
         )
         return held or 0
 
@@ -329,7 +329,7 @@ class MaintenanceStore(Noun):
     async def prune(self, retention: Retention, *, limit: int, trust: Trust | None = None) -> int:
         """Delete old rows; return how many. As many as the limit means that there may be more."""
         gone = await self._db.write(lambda: prune_keys(limit))
-        now = await self._db.read(lambda: judged(trust))
+        now = await self._db.read(lambda: trusted_now(trust))
         if now is None:
             return gone
         for statement, before in prunable(retention, now):
@@ -378,7 +378,7 @@ def overdue(limit: int, *, ids: Ids, trust: Trust | None = None) -> Operation[Ov
     Jobs that another transaction holds are left for the next pass: it may hold them for long. No
     job is late by a clock that is not trusted.
     """
-    now = yield from judged(trust)
+    now = yield from trusted_now(trust)
     if now is None:
         done = yield from _told_or_late([], limit, ids=ids)
         done.distrusted = True
@@ -440,8 +440,8 @@ def _fail_silent(numbers: Sequence[int], *, ids: Ids) -> Operation[EndedJobs]:
     """Fail the attempts of handed-off jobs that nothing was heard of in time."""
     if not numbers:
         return EndedJobs([], [])
-    [(now,)] = yield Ask("now")
-    settled = yield from job_changes.overdue(numbers, from_us(now), ids=ids)
+    now = yield from current_time()
+    settled = yield from job_changes.overdue(numbers, now, ids=ids)
     if settled is None:
         return EndedJobs([], [])
     return EndedJobs(list(settled.kept), list(settled.freed), frozenset(settled.tells))
@@ -557,7 +557,7 @@ def take_back(
 
 
 def missing_days(trust: Trust | None) -> Operation[list[tuple[str, int]]]:
-    now = yield from judged(trust)
+    now = yield from trusted_now(trust)
     if now is None:
         return []
     found = yield Ask("missing_days", {"days": DAYS_AHEAD, "now": now})

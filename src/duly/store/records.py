@@ -19,8 +19,8 @@ from duly.model.limit import LimitInfo, Queue
 from duly.model.schedule import StoredSchedule
 from duly.model.states import State
 from duly.model.worker import WorkerInfo
-from duly.store import activity, diagnostics, events, job_search, jobs, journal, limits, work
-from duly.store.database import Operation
+from duly.store import activity, events, job_search, jobs, journal, limits, work
+from duly.store.database import Operation, current_time
 from duly.store.job_search import Page
 from duly.store.values import RunTimes
 from duly.store.verbs import Noun, reads
@@ -100,7 +100,7 @@ class RecordStore(Noun):
         stored = yield from job_search.get(number)
         is_running = stored.state is State.RUNNING
         found = JobRecord(
-            now=(yield from diagnostics.now()),
+            now=(yield from current_time()),
             job=stored,
             attempts=(yield from job_search.attempts(number)),
             workers=(yield from work.workers()),
@@ -121,7 +121,7 @@ class RecordStore(Noun):
         workers = {job.worker for job in page.jobs if job.worker is not None}
         known = (yield from work.workers()) if workers else []
         return JobList(
-            now=(yield from diagnostics.now()),
+            now=(yield from current_time()),
             page=page,
             schedules=(yield from job_search.schedule_names(schedules)) if schedules else {},
             workers={worker.id: worker.name for worker in known if worker.id in workers},

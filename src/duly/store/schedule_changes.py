@@ -30,7 +30,7 @@ from duly.policy.firing import (
 from duly.policy.sentences import asked, shown_whole, skipped_moments
 from duly.rules import Budget, Spaced, zone_data_version
 from duly.store import ledger, rows
-from duly.store.database import Ask, Operation, Value
+from duly.store.database import Ask, Operation, Value, current_time
 from duly.store.ids import Ids
 from duly.store.rows import ScheduleColumns
 from duly.store.transactions import Editor
@@ -44,11 +44,16 @@ LATELY = 3_600_000_000  # microseconds
 
 
 def get(name: str) -> Operation[StoredSchedule]:
+    return rows.schedule((yield from row_of(name)))
+
+
+def row_of(name: str) -> Operation[ScheduleColumns]:
+    """Return the row of the schedule with this name; raise ``NotFound`` if there is none."""
     check_text(name, "name")
     found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
     if not found:
         yield from unknown(name)
-    return rows.schedule(found[0])
+    return found[0]
 
 
 def number_of(name: str) -> Operation[int]:
@@ -139,8 +144,7 @@ def add(
     plans: Sequence[Plan], numbers: Sequence[int], *, pause: Pause | None = None
 ) -> Operation[list[StoredSchedule]]:
     """Add schedules; a repeated call finds its own rows and changes nothing."""
-    [(instant,)] = yield Ask("now")
-    now = from_us(instant)
+    now = yield from current_time()
     pause = replace(pause, since=now) if pause else None
     with Budget():  # one for all of them: they are added in one transaction
         added = []

@@ -21,7 +21,7 @@ from duly.store import (
     schedule_changes,
     work,
 )
-from duly.store.database import Ask, Operation, Start
+from duly.store.database import Ask, Operation, Start, current_time
 from duly.store.declarations import Declared, WantedSchedule
 from duly.store.ledger import FiringResult
 from duly.store.values import QUEUES, READY, SCHEDULES, Decide, RunTimes, Step, Trust
@@ -69,10 +69,8 @@ class ScheduleStore(Noun):
         self, name: str, *, until: datetime | None = None, limit: int = 100, changes: int = 20
     ) -> Operation[ScheduleRecord]:
         """Return a schedule with its last runs due before ``until`` (now), in one transaction."""
-        found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
-        if not found:
-            yield from schedule_changes.unknown(name)
-        schedule = rows.schedule(found[0])
+        row = yield from schedule_changes.row_of(name)
+        schedule = rows.schedule(row)
         [(now,)] = yield Ask("now")
         last = now if until is None else to_us(until)
         stretch = {"schedule_id": schedule.id, "since": FIRST_US, "until": last, "limit": limit}
@@ -86,7 +84,7 @@ class ScheduleStore(Noun):
             skipped=frozenset(from_us(moment) for _, moment in skipped),
             fires=fires,
             runs=rows.run_times((yield Ask("runs_of", {"ids": jobs}))) if jobs else {},
-            declared=(yield from declarations.declared_plan(name, found[0])),
+            declared=(yield from declarations.declared_plan(name, row)),
             changes=[ScheduleChange(from_us(at), who, what) for at, who, what in noted],
         )
 
@@ -323,13 +321,10 @@ class LedgerStore(Noun):
     @reads(None)
     def foresee(self, name: str, decide: Decide) -> Operation[Firing]:
         """Return what firing now would do, without doing it."""
-        found = rows.schedules((yield Ask("named_schedules", {"names": [name]})))
-        if not found:
-            yield from schedule_changes.unknown(name)
-        [(now,)] = yield Ask("now")
-        schedule = rows.schedule(found[0])
-        [facts] = yield from ledger.known([schedule], found, now=from_us(now), hold=False)
-        return decide(facts, from_us(now))
+        row = yield from schedule_changes.row_of(name)
+        now = yield from current_time()
+        [facts] = yield from ledger.known([rows.schedule(row)], [row], now=now, hold=False)
+        return decide(facts, now)
 
     @verb(None)
     async def refresh(self, *, after: int = 0, limit: int = 500) -> int | None:

@@ -35,7 +35,7 @@ from duly.errors import (
 )
 from duly.model.payload import Json
 from duly.store import rows
-from duly.store.connect import is_postgres, is_remote, place, spoken
+from duly.store.connect import is_postgres, is_remote, place, postgres_extra, spoken
 from duly.store.database import Ask, Operation
 from duly.store.ids import BLOCK, Dry, Ids, reserve
 from duly.store.job_endings import done_before, settle
@@ -340,11 +340,7 @@ def open_completion(
 def _postgres(
     url: str, *, lease: timedelta, features: bool, clock: Callable[[], datetime] | None
 ) -> TransactionOpener:
-    try:
+    with postgres_extra():
         from duly.store.postgres import transaction  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise StoreUnavailable(
-            f'PostgreSQL needs {error.name}: pip install "duly[postgres]"'
-        ) from None
     address, dialect = spoken(url, features=features)
     return transaction.Opener(address, dialect=dialect, lease=lease, clock=clock)

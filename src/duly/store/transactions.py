@@ -221,16 +221,16 @@ def ready_in(queues: Iterable[str]) -> list[str]:
     return [f"{READY}:{queue}" for queue in sorted(set(queues))]
 
 
-def judged(trust: Trust | None) -> Operation[int | None]:
+def trusted_now(trust: Trust | None) -> Operation[int | None]:
     """Read the database's clock; return None if it is not trusted."""
     [(now,)] = yield Ask("now")
     return now if trust is None or trust(from_us(now)) else None
 
 
-def believed(start: Start[T], trust: Trust | None) -> Operation[T | None]:
-    """Run an operation as of a moment that is judged first; return None if it is not trusted.
+def at_trusted_time(start: Start[T], trust: Trust | None) -> Operation[T | None]:
+    """Run an operation at the time of the database's clock; return None if it is not trusted.
 
-    Its statements use that moment, so a clock that jumps between two of them changes nothing.
+    Its statements use that time, so a clock that jumps between two of them changes nothing.
     """
-    now = yield from judged(trust)
+    now = yield from trusted_now(trust)
     return None if now is None else (yield from as_of(now, start()))
