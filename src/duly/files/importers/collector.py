@@ -153,7 +153,7 @@ class ImportCollector:
 def allows_overlap(said: str, whose: str) -> str:
     """Return the note about a program that starts a run while the last one goes on."""
     return (
-        f"{said} even while its last run goes on; duly skips that moment: write "
+        f"{said} even while its last run is running; duly skips such a run: write "
         f'overlap = "allow" for {whose} behaviour'
     )
 

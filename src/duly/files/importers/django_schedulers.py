@@ -91,7 +91,7 @@ def _tasks(rows: Iterable[Row], now: datetime) -> Imported:
             _add_task(basket, row, now)
     return basket.imported_tasks(
         overlap="django-tasks-scheduler starts the next run when the last one has ended; duly "
-        "skips a moment at which the last run goes on"
+        "skips a run while the last one is running"
     )
 
 
