@@ -369,9 +369,9 @@ class _CrontabReader:
         if self.basket.entries:
             self.basket.note(
                 "every line",
-                "cron starts a line even while its last run is running, and forgets runs that were due "
-                "while the machine was off; duly skips the former and catches up once for the latter: "
-                'write overlap = "allow" or missed = "skip" for cron\'s behaviour',
+                "cron starts a line even while its last run is running, and forgets runs that "
+                "were due while the machine was off; duly skips the former and catches up once for "
+                'the latter: write overlap = "allow" or missed = "skip" for cron\'s behaviour',
             )
 
 
