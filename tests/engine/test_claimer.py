@@ -602,6 +602,23 @@ async def test_a_queue_with_limits_of_its_own_is_as_fast_as_they_allow(store: St
     assert boottime() - began < 8  # at the poll's pace it would take twenty seconds
 
 
+async def test_a_run_for_whose_end_others_wait_since_an_edit_is_settled(store: Store) -> None:
+    counter = await Counter(store, five).open()
+    await store.schedules.add([plan(task="five", overlap="allow")])
+    await store.schedules.run("report")
+    await counter.tick()
+    await until(lambda: len(counter.runner.outbox.done) == 1)
+    [number] = [one.id for one in counter.runner.outbox.done]
+    await store.schedules.edit(
+        "report", lambda old: replace(old, policies=replace(old.policies, overlap="queue_all"))
+    )
+    await counter.tick()
+    assert [one.job.id for one in counter.runner.outbox.settlements] == [number]
+    assert await counter.tick() > NO_REST
+    assert await counter.states([number]) == {State.SUCCEEDED}
+    assert not counter.runner.outbox
+
+
 class Searches:
     """The floors of the claims, in order; a search without a floor takes ``seconds``."""
 

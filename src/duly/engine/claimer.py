@@ -34,7 +34,7 @@ PUT_OFF_SECONDS = 2.0
 NO_REST = timedelta(0)
 
 End = TypeVar("End", bound=JobDone | Settlement)
-Write: TypeAlias = Callable[[Sequence[End]], Awaitable[None]]
+Write: TypeAlias = Callable[[Sequence[End]], Awaitable[object]]
 
 
 class Claimer:
@@ -136,8 +136,7 @@ class Claimer:
         try:
             if done:
                 await self._write_journal()
-            answer = await planner.store.work.finish_and_claim(done, request)
-            self._report_refused(answer.refused, done)
+            answer = await self._write_done(done, request)
             done.clear()
         except BaseException as error:
             planner.lost_answer |= request is not None and _may_be_done(error)
@@ -216,9 +215,13 @@ class Claimer:
         if journal is not None and journal.has_entries:
             await journal.write()
 
-    async def _write_done(self, done: Sequence[JobDone]) -> None:
-        answer = await self._planner.store.work.finish_and_claim(done, None)
+    async def _write_done(
+        self, done: Sequence[JobDone], request: ClaimRequest | None = None
+    ) -> FinishedAndClaimed:
+        answer = await self._planner.store.work.finish_and_claim(done, request)
         self._report_refused(answer.refused, done)
+        self._planner.runner.outbox.settlements += answer.unsettled
+        return answer
 
     async def _write_settlements(self, batch: Sequence[Settlement]) -> None:
         settled = await self._planner.store.work.settle(batch)

@@ -134,8 +134,8 @@ def settle(settlements: Sequence[Settlement], *, ids: Ids) -> Operation[Settled]
     )
 
 
-def settle_refused(done: Iterable[JobDone], *, ids: Ids) -> Operation[Settled]:
-    """Settle jobs that could not be finished in passing, though their claim is not lost.
+def unsettled(done: Iterable[JobDone]) -> Operation[list[Settlement]]:
+    """Return settlements of jobs that could not be finished in passing, though still claimed.
 
     Their schedule was edited while they ran: its other jobs may wait for their end now.
     """
@@ -151,9 +151,9 @@ def settle_refused(done: Iterable[JobDone], *, ids: Ids) -> Operation[Settled]:
                 keep_result=rows.length(one.keep),
             )
             for job in found
-            if job.fence == one.fence
+            if job.fence == one.fence and job.state is State.RUNNING
         ]
-    return (yield from settle(still, ids=ids)) if still else Settled()
+    return still
 
 
 class EndedJobs(NamedTuple):

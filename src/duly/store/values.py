@@ -174,6 +174,7 @@ class FinishedAndClaimed:
     jobs: Sequence[Claimed] = ()
     kept: Sequence[int] = ()
     refused: Sequence[int] = ()
+    unsettled: Sequence[Settlement] = ()  # others wait for their end: ``settle`` can finish them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

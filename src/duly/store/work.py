@@ -5,7 +5,7 @@ that only rises: it is stored on the jobs, and every write on them must present 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -18,7 +18,7 @@ from duly.model.worker import Order, Profile, WorkerInfo, refuse_another_app
 from duly.store import audit, claims, finish_and_claim, rows
 from duly.store.database import Ask, Operation, Row, Start, alone
 from duly.store.ids import KeptIds
-from duly.store.job_endings import settle, settle_refused
+from duly.store.job_endings import settle, unsettled
 from duly.store.transactions import ready_in
 from duly.store.values import (
     CAREFUL,
@@ -123,8 +123,9 @@ class WorkStore(Noun):
     ) -> FinishedAndClaimed:
         """Finish jobs and claim others, in one statement where the database can.
 
-        Only from a plain queue: not paused, limited or fair. After ``OutcomeUnknown`` the finished
-        jobs may be given again, and ``claimed_by`` tells which jobs were claimed.
+        Only from a plain queue: not paused, limited or fair. Jobs for whose end others wait by now
+        are not finished but returned, to be settled. After ``OutcomeUnknown`` the finished jobs may
+        be given again, and ``claimed_by`` tells which jobs were claimed.
         """
         if request is not None and request.shelf == CAREFUL:
             request = None  # nothing that has limits or needs resources is claimed in passing
@@ -138,9 +139,10 @@ class WorkStore(Noun):
             return answer
         refused = [one for one in done if one.id in answer.refused]
         with finish_and_claim.claim_is_committed():
-            settled = await self._settled(lambda: settle_refused(refused, ids=self._db.attempt()))
-        lost = [number for number in answer.refused if number not in settled.kept]
-        return claims.finished_and_claimed(done, answer.jobs, lost)
+            waiting = await self._db.read(lambda: unsettled(refused))
+        held = {one.job.id for one in waiting}
+        lost = [number for number in answer.refused if number not in held]
+        return replace(answer, refused=lost, unsettled=waiting)
 
     @verb(None)
     async def claim(self, request: ClaimRequest) -> Claims:

@@ -28,7 +28,7 @@ from duly.store.connect import connect
 from duly.store.migrate import migrate
 from duly.store.statements import for_psycopg, statements
 from duly.store.store import SqlStore
-from duly.store.values import CAREFUL, NO_FLOOR, NORMAL, ClaimRequest, JobDone, Settlement
+from duly.store.values import CAREFUL, CLOCK, NO_FLOOR, NORMAL, ClaimRequest, JobDone, Settlement
 from duly.testing.clock import VirtualClock
 from tests.conformance.world import World
 from tests.factories import plan, profile
@@ -108,6 +108,30 @@ async def test_a_slow_finish_and_claim_holds_no_job_that_another_worker_claimed_
             finished = await store.work.finish_and_claim(done)
         assert len(finished.kept) == 2
         await other.rollback()
+
+
+async def test_jobs_are_finished_beside_one_whose_schedule_somebody_changes(
+    store: SqlStore, clock: VirtualClock, caller: psycopg.AsyncConnection
+) -> None:
+    """Its jobs may not overlap since an edit, so its end is decided under the schedule's lock."""
+    world = World(store, clock)
+    await world.add(plan(rule="every 1m", overlap="allow"))
+    await world.fire_after(MINUTE)
+    [edited] = (await world.finish_and_claim(1, shelf=CLOCK)).jobs
+    await store.jobs.enqueue([JobRequest(task="work")] * 2)
+    [plain] = (await world.finish_and_claim(1)).jobs
+    await store.schedules.edit(
+        "report", lambda old: replace(old, policies=replace(old.policies, overlap="queue_all"))
+    )
+    await caller.execute("select from duly.schedule where name = 'report' for update")
+    done = [JobDone(job.id, job.fence) for job in (edited, plain)]
+    async with Timeout(30):
+        turn = await world.finish_and_claim(1, *done)
+    assert (list(turn.kept), list(turn.refused), len(turn.jobs)) == ([plain.id], [], 1)
+    with pytest.raises(Busy):
+        await store.work.settle(turn.unsettled)
+    await caller.rollback()
+    assert (await store.work.settle(turn.unsettled)).kept == [edited.id]
 
 
 async def test_a_claim_does_not_read_what_has_ended_since_somebody_began_to_look(

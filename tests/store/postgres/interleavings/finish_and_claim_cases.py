@@ -5,7 +5,7 @@ from dataclasses import replace
 from duly.model.schedule import Plan
 from duly.policy.firing import decide
 from duly.store import schedule_changes
-from duly.store.job_endings import settle_refused
+from duly.store.job_endings import settle, unsettled
 from duly.store.transactions import Editor
 from duly.store.values import SUSPECT, FinishedAndClaimed, JobDone
 from tests.factories import call, plan
@@ -111,7 +111,9 @@ async def an_edit_and_an_end_in_passing(scene: Scene) -> Explored:
         assert isinstance(taken, FinishedAndClaimed)
         if job.id in taken.kept:
             return taken
-        return (yield lambda: settle_refused([JobDone(job.id, job.fence)], ids=numbers(70)))
+        left = yield lambda: unsettled([JobDone(job.id, job.fence)])
+        assert isinstance(left, list)
+        return (yield lambda: settle(left, ids=numbers(70)))
 
     async def it_has_ended(order: Order) -> Broken:
         state = (await scene.states())[job.id]
