@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import click
 
 import duly.store
 from duly.cli.main import main
+from duly.events import EngineEvent
 from duly.settings.settings import Settings, keys
 from duly.web.api.openapi import ENDPOINTS, TAGS, VERSION, kind_of, specification
 
@@ -235,6 +237,20 @@ def _stated(column: re.Match[str]) -> str:
     return "a time" if column["name"].endswith("_at") or column["name"] == "at" else ""
 
 
+def events_page() -> str:
+    rows = "".join(
+        f"| `{event.__name__}` | {_first_sentence(event)} "
+        f"| {', '.join(f'`{field.name}`' for field in fields(event))} |\n"
+        for event in sorted(EngineEvent.__subclasses__(), key=lambda event: event.__name__)
+    )
+    return f"| `event` | | fields |\n| --- | --- | --- |\n{rows}"
+
+
+def _first_sentence(event: type[EngineEvent]) -> str:
+    text = inspect.cleandoc(event.__doc__ or "").partition("\n\n")[0]
+    return " ".join(text.replace("``", "`").split())
+
+
 LISTED = "Listed_"
 SPECIFICATION = specification(ENDPOINTS, VERSION)
 PAGES = {
@@ -243,6 +259,7 @@ PAGES = {
     "http-reference.md": http_page,
     "proof.md": guards_page,
     "schema.md": schema_page,
+    "observability.md": events_page,
 }
 
 

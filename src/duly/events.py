@@ -1,6 +1,6 @@
 """The events that the engine emits while it works: data, not sentences.
 
-The engine emits them and goes on; a listener (``duly.observe``, the dashboard's stream, a test)
+The engine emits them and goes on; a listener (``duly.runtime.console``, a test)
 interprets and words them. Nothing may depend on an event for correctness: losing one loses a line
 in a log, and nothing else.
 """
@@ -28,14 +28,14 @@ class TickFailed(EngineEvent):
 
 
 class StoreLost(EngineEvent):
-    """The store stopped answering; emitted once, however many ticks fail before it answers."""
+    """The database stopped answering; emitted once, however many ticks fail before it answers."""
 
     service: str  # the first one that noticed
     error: BaseException
 
 
 class StoreRecovered(EngineEvent):
-    """The store answers again, for every service whose ticks had failed."""
+    """The database answers again, for every service whose ticks had failed."""
 
     after: timedelta
 
@@ -68,7 +68,7 @@ class ClockTrusted(EngineEvent):
 
 
 class SchedulesFired(EngineEvent):
-    """Due moments were written into the ledger, with their jobs. The oldest was this late."""
+    """Due runs were written into the ledger, with their jobs. The oldest was this late."""
 
     fires: int
     jobs: int
@@ -76,7 +76,7 @@ class SchedulesFired(EngineEvent):
 
 
 class SchedulesDeclared(EngineEvent, kw_only=True):
-    """The schedules that an app declares in code were written, where the store differed."""
+    """The schedules that an app declares in code were written, where the database differed."""
 
     app: str
     added: Sequence[str]
@@ -96,7 +96,7 @@ class DeclarationSuperseded(EngineEvent):
 
 
 class DeclaredSchedulesRemoved(EngineEvent):
-    """Schedules that the code of an app declares were removed from the store."""
+    """Schedules that the code of an app declares were removed from the database."""
 
     app: str
     names: Sequence[str]
@@ -201,6 +201,8 @@ class InterpreterHeld(EngineEvent):
 
 
 class JobStarted(EngineEvent):
+    """A worker has started an attempt of a job."""
+
     job: int
     task: str
     attempt: int
@@ -292,7 +294,7 @@ class ProcessReplaced(EngineEvent):
 
 
 class StoreOutgrown(EngineEvent):
-    """The store was migrated to a schema that this version cannot use: the node stops."""
+    """The database was migrated to a schema that this version cannot use: the node stops."""
 
     reason: str
 

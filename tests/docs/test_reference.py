@@ -13,6 +13,7 @@ from duly.cli import store
 from duly.cli.main import main
 from duly.cli.plan import DRIFT
 from duly.cli.run import INTERRUPTED, TIMED_OUT
+from duly.events import EngineEvent
 from duly.settings.settings import Settings, keys
 
 ROOT = Path(__file__).parents[2]
@@ -111,3 +112,10 @@ def test_a_setting_that_can_be_typed_is_and_its_option_says_the_name() -> None:
     }
     shown = {name: f"`{key.flag}`" in SETTINGS for name, key in keys().items()}
     assert shown == {name: key.flag in options for name, key in keys().items()}
+
+
+def test_every_event_in_the_log_says_when_it_happens() -> None:
+    """A dataclass without a docstring gets its signature as one."""
+    found = [event for event in EngineEvent.__subclasses__() if event.__module__ == "duly.events"]
+    assert len(found) > 30
+    assert [one for one in found if (one.__doc__ or "").startswith(f"{one.__name__}(")] == []
