@@ -373,6 +373,36 @@ def test_a_plan_without_an_app_says_that_tasks_were_not_checked(store: str, shop
     assert (checked.exit_code, "there is no task" in checked.stderr) == (2, True)
 
 
+HANDED_OFF = """\
+[schedules.mail]
+rule = "every 1h"
+task = "duly.send"
+args = { target = "main", task = "shop.tasks.send_email", kwargs = { user = 7 } }
+"""
+
+
+@pytest.mark.usefixtures("store")
+def test_a_hand_off_needs_no_app_and_its_target_must_be_one_of_the_settings() -> None:
+    write(HANDED_OFF)
+    assert "the settings here have no [targets], so main was not checked" in duly("plan").stderr
+    target = '[targets.{}]\nkind = "webhook"\nurl = "https://example.com/work"\n'
+    Path("duly.toml").write_text(target.format("main") + target.format("other"))
+    for command in ("plan", "apply"):
+        write(HANDED_OFF.replace('"main"', '"mian"'))
+        unknown = duly(command)
+        assert unknown.exit_code == 2
+        assert (
+            '[schedules.mail] target = "mian": the settings have no [targets.mian]; there are: '
+            "main, other" in unknown.stderr
+        )
+        write(HANDED_OFF.replace("kwargs", "words"))
+        misfit = duly(command)
+        assert (misfit.exit_code, "words" in misfit.stderr) == (2, True)
+    write(HANDED_OFF)
+    assert said("apply") == ["+ schedule mail  every 1h  duly.send", "1 to add"]
+    assert said("plan") == ["nothing to do: 1 unchanged"]
+
+
 def test_a_program_is_tried_as_often_as_the_file_says_from_then_on(store: str) -> None:
     edit("attempts = 2\n", "")
     said("apply")

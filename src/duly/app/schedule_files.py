@@ -6,7 +6,7 @@ that a file leaves to its tasks (queue, retry, limits, …) are filled in from t
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
@@ -154,6 +154,7 @@ class FileDraft:
             if change.kind == "schedule"
             and change.action in ("add", "change")
             and self.sheet.schedules[change.name].kind == "task"
+            and self.sheet.schedules[change.name].task not in built_in()
             and (
                 change.action == "add" or _asks_the_task(change, self.sheet.schedules[change.name])
             )
@@ -264,6 +265,7 @@ def filled(entry: ScheduleEntry, tasks: Registry | None) -> Plan:
     if entry.kind != "task":
         return made
     place = table("schedules", entry.name)
+    tasks = built_in() if entry.task in built_in() else tasks
     if tasks is None:
         raise InvalidValue(f'{place} task = "{entry.task}": name the app that has it')
     try:
@@ -289,6 +291,17 @@ def filled(entry: ScheduleEntry, tasks: Registry | None) -> Plan:
         terms=call.terms,
         policies=replace(made.policies, retry=retry),
     )
+
+
+@cache
+def built_in() -> Registry:
+    """Return the tasks that come with duly, as duly.send: no app is needed to check their use."""
+    from duly.builtin import WORDS, definitions  # noqa: PLC0415 - for files that name a task
+
+    registry = Registry()
+    for definition in definitions(WORDS):
+        registry.add(definition)
+    return registry
 
 
 def _call(tasks: Registry, definition: Definition, made: Plan, entry: ScheduleEntry) -> JobRequest:

@@ -20,9 +20,10 @@ from duly.cli.store import ask, output_option, run, settled, store_option
 from duly.connection import open_or_make_store
 from duly.errors import DulyError, InvalidValue, NotFound
 from duly.files import ScheduleFile
-from duly.files.entry_plans import has_secrets
+from duly.files.entry_plans import call_of, has_secrets
 from duly.files.file_text import read, write
 from duly.files.schedule_file import table
+from duly.model.outcome import SEND
 from duly.registry.registry import Registry
 
 DRIFT: Final = 6
@@ -124,6 +125,7 @@ def apply(
     made = _draft(file, name=name, prune=prune, take_back=take_back, store=store)
     _show(made)
     if not made.is_written:
+        _check_targets(made)
         tasks = _tasks(made, app)
         made.steps(tasks)  # raise errors before asking for confirmation
         _agree(made, yes=yes)
@@ -197,12 +199,33 @@ def _exit_by(made: FileDraft) -> None:
 
 def _check(made: FileDraft, app: str | None) -> None:
     """Exit with the error that applying would raise; print a note if that needs an unknown app."""
+    _check_targets(made)
     needing = made.needing_an_app()
     if needing and app is None and not has_app(settled()):
         names = ", ".join(needing[:MOST_NAMED]) + (", …" if len(needing) > MOST_NAMED else "")
         say(f"note: no app is named, so the tasks of {names} were not checked: use --app APP")
         return
     made.steps(_tasks(made, app))
+
+
+def _check_targets(made: FileDraft) -> None:
+    """Refuse hand-offs to targets that the settings do not have; a note if they have none."""
+    calls = {name: call_of(entry) for name, entry in made.sheet.schedules.items()}
+    named = {
+        name: args["target"]
+        for name, (task, args) in calls.items()
+        if task == SEND and "target" in args
+    }
+    known = [target.name for target in settled().targets]
+    for name, target in named.items():
+        if known and target not in known:
+            raise InvalidValue(
+                f'{table("schedules", name)} target = "{target}": the settings have no '
+                f"[targets.{target}]; there are: {', '.join(sorted(known))}"
+            )
+    if named and not known:
+        said = ", ".join(sorted({str(target) for target in named.values()}))
+        say(f"note: the settings here have no [targets], so {said} was not checked")
 
 
 def _tasks(made: FileDraft, app: str | None) -> Registry | None:
