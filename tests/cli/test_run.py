@@ -14,6 +14,7 @@ from duly.model.states import State
 from tests.app.programs import Programs
 from tests.app.shop import put_up
 from tests.cli import office
+from tests.infrastructure.tables import with_tables
 
 APP = "tests.cli.office"
 
@@ -91,6 +92,24 @@ def test_names_that_only_kwargs_take_are_read_by_their_type() -> None:
     assert json.loads(done.stdout) == {"a": 1, "b": 2}
     refused = command("many", "a=x")
     assert (refused.exit_code, "a=x" in refused.stderr) == (2, True)
+
+
+def test_a_built_in_task_needs_no_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DULY_APP", raising=False)
+    monkeypatch.setenv("DULY_URL", str(with_tables(tmp_path / "duly.db")))
+    done = command("duly.send", "target=main", "task=shop.add", "args=[2,3]")
+    assert done.exit_code == 0, done.stderr
+    shown = CliRunner().invoke(main, ["jobs", "show", done.stdout.strip(), "-o", "json"])
+    assert json.loads(shown.stdout)["args"] == {
+        "target": "main",
+        "task": "shop.add",
+        "args": [2, 3],
+    }
+    monkeypatch.setenv("DULY_APP", APP)
+    assert command("duly.shell", "line=true").exit_code == 0
+    refused = command("duly.send", "taks=x")
+    assert (refused.exit_code, "did you mean task=?" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ import asyncio
 import json
 from collections.abc import Iterator
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from duly.instants import to_us
 from duly.model.outcome import MessageId
 from duly.settings.tables import TargetSettings
 from duly.targets.reporting import OutcomeReporter
-from tests.builtin.server import answered, serving
+from tests.builtin.server import SILENCE, answered, serving
 from tests.infrastructure.web import site
 from tests.targets.servers import RedisServer, eventually, process, slowly, started
 
@@ -129,6 +131,63 @@ async def test_a_webhook_gets_the_work_and_reports_over_http(duly: Duly) -> None
         "kwargs": {"to": "ada"},
     }
     assert request.headers["idempotency-key"] == said["id"]
+
+
+@pytest.mark.parametrize("kind", ["rq", "dramatiq", "redis"])
+def test_nothing_is_lost_while_redis_is_down_or_does_not_answer(
+    kind: str, duly: Duly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module(f"duly.targets.{'redis_stream' if kind == 'redis' else kind}")
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", 1.0)
+    with started(RedisServer(tmp_path)) as redis:
+        allow(duly, kind=kind, url=redis.url, reports=False)
+        orders = duly.external("orders", target="there")
+        with duly.running():
+            orders.enqueue(1).result(timeout="90s")
+            redis.signal(SIGSTOP)
+            slow = orders.enqueue(2)
+            eventually(lambda: "cannot be reached" in slow.refresh().reason, "it does not answer")
+            redis.signal(SIGCONT)
+            slow.result(timeout="90s")
+            redis.kill()
+            late = orders.enqueue(3)
+            eventually(lambda: "cannot be reached" in late.refresh().reason, "Redis is down")
+            assert late.state == "scheduled"
+            redis.start()
+            late.result(timeout="90s")
+        assert (slow.attempts, late.attempts) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "answer", [SILENCE, b"HTTP/1.1 202 Accepted\r\nContent-Le", b"ready\r\n\r\n"]
+)
+async def test_nothing_is_lost_while_a_webhook_does_not_confirm(
+    answer: bytes, duly: Duly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.targets.webhook.PATIENCE_SECONDS", 0.5)
+    async with serving() as server:
+        server.answers["/hook"] = answer
+        allow(duly, kind="webhook", url=server.url("/hook"), reports=False)
+        async with duly.running():
+            job = await duly.external("orders", target="there").aenqueue()
+            while "cannot be reached" not in (await job.arefresh()).reason:
+                await sleep(0.02)
+            assert job.state == "scheduled"
+            server.answers["/hook"] = answered(202)
+            await job.aresult(timeout="90s")
+        assert (await job.arefresh()).attempts == ()
+    assert len({request.headers["idempotency-key"] for request in server.asked}) == 1
+
+
+async def test_a_webhook_that_refuses_the_work_is_a_failed_attempt(duly: Duly) -> None:
+    async with serving() as server:
+        server.answers["/hook"] = answered(503)
+        allow(duly, kind="webhook", url=server.url("/hook"), reports=False)
+        async with duly.running():
+            job = await duly.external("orders", target="there").using(retry=None).aenqueue()
+            while (await job.arefresh()).state != "failed":
+                await sleep(0.02)
+    assert "answered 503" in (job.error or "")
 
 
 async def test_no_outcome_in_time_is_seen_by_people(duly: Duly) -> None:

@@ -296,7 +296,7 @@ def filled(entry: ScheduleEntry, tasks: Registry | None) -> Plan:
 @cache
 def built_in() -> Registry:
     """Return the tasks that come with duly, as duly.send: no app is needed to check their use."""
-    from duly.builtin import WORDS, definitions  # noqa: PLC0415 - for files that name a task
+    from duly.builtin import WORDS, definitions  # noqa: PLC0415 - for those who name a task
 
     registry = Registry()
     for definition in definitions(WORDS):

@@ -9,7 +9,8 @@ import click
 
 from duly.app import Store
 from duly.app.access import login
-from duly.cli.find_app import app_of, imported
+from duly.app.schedule_files import built_in
+from duly.cli.find_app import app_of, has_app, imported
 from duly.cli.formats import read_length, read_when
 from duly.cli.inputs import read_arguments
 from duly.cli.options import app_option
@@ -83,6 +84,7 @@ def run_command(
       duly run report --wait --timeout 5m   wait at most five minutes
       duly run remind user=7 --run-after 2d --key reminder:7
       duly run reindex --run-after "Mon..Fri 22:00 Europe/Berlin"
+      duly run duly.send target=main task=shop.report    a built-in task needs no app
 
     \b
     Exit codes: 0 success, 1 the job failed or was cancelled, 2 invalid usage, 3 no such task, 4
@@ -108,12 +110,18 @@ def _call(
 ) -> tuple[str, JobRequest]:
     """Return the database and the call to enqueue."""
     settings = settled(app=app, url=store)
-    target = app_of(settings, "run TASK --app")
-    registry = imported(target, settings)
+    is_built_in = task.startswith("duly.")
+    if is_built_in and not has_app(settings):
+        registry, url = built_in(), settings.url
+    else:
+        target = app_of(settings, "run TASK --app")
+        registry = imported(target, settings)
+        registry = built_in() if is_built_in else registry
+        url = settings.url if store else address_of(find(target), settings)
     definition = registry.get(task)
     given = read_arguments(definition, arguments)
     call = registry.call(definition, (), given, submitter=login(), **_choices(words))
-    return settings.url if store else address_of(find(target), settings), call
+    return url, call
 
 
 def _choices(words: dict[str, Any]) -> dict[str, Any]:

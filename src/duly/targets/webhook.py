@@ -11,8 +11,9 @@ from duly.builtin.http import HttpTask
 from duly.builtin.http_exchange import HttpFailed
 from duly.builtin.network_guard import NetworkGuard
 from duly.builtin.send import OutgoingMessage, TargetDown
+from duly.clock import Timeout
 from duly.settings.tables import TargetSettings
-from duly.targets.configured import ConfiguredTarget
+from duly.targets.configured import PATIENCE_SECONDS, ConfiguredTarget, target_down
 
 
 class WebhookTarget(ConfiguredTarget):
@@ -32,15 +33,17 @@ class WebhookTarget(ConfiguredTarget):
             "kwargs": message.kwargs,
         }
         try:
-            await self._client.http(
-                self.url,
-                "POST",
-                headers={"Idempotency-Key": str(message.id), **message.options},
-                body=json.dumps(body),
-                sign=self.settings.sign or None,
-            )
+            with target_down(()):
+                async with Timeout(PATIENCE_SECONDS):
+                    await self._client.http(
+                        self.url,
+                        "POST",
+                        headers={"Idempotency-Key": str(message.id), **message.options},
+                        body=json.dumps(body),
+                        sign=self.settings.sign or None,
+                    )
         except HttpFailed as error:
             # A receiver that answers with an error is there: that is a failed attempt.
-            if isinstance(error.__cause__, OSError):
+            if isinstance(error.__cause__, OSError | HttpFailed):  # no answer, or half of one
                 raise TargetDown(str(error)) from error
             raise
