@@ -150,3 +150,9 @@ class UserApp(AppNouns):
     ) -> R:
         """Run a function whose first parameter is a store: ``await app.ask(status)``."""
         return await question(self._store, *args, **words)
+
+    async def ask_own(
+        self, question: Callable[..., Awaitable[R]], *args: object, **words: object
+    ) -> R:
+        """Run a function as ``ask`` does, limited to the tenant of the user (None: no limit)."""
+        return await question(self._store, *args, **words, tenant=self.user.tenant)

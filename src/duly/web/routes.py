@@ -75,7 +75,8 @@ class RouteHandler(Protocol):
 
 
 PublicHandler: TypeAlias = Callable[[WebServices, Request], Awaitable[Response]]
-PageView: TypeAlias = Callable[[WebServices, WebRequest], Awaitable[Values]]
+# Gets the request and the parts of the path.
+PageView: TypeAlias = Callable[..., Awaitable[Values]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +108,11 @@ class PageTemplate:
 
     async def show(self, services: WebServices, request: WebRequest, _: bytes) -> Response:
         if LIVE not in request.query:
-            return HTMLResponse(
-                render(self.template, request, await self._values(services, request))
-            )
+            return HTMLResponse(render(self.template, request, await self._values(request)))
         services.live.check_room(request.user.name)
 
         async def make() -> str:
-            return render_main(self.template, request, await self._values(services, request))
+            return render_main(self.template, request, await self._values(request))
 
         if services.live.is_polled:
             return await services.live.once(make, request.last_event)
@@ -123,10 +122,11 @@ class PageTemplate:
         key = (request.root, request.path, str(request.query), zone, user.role, user.tenant)
         return services.live.stream(key, make, who=user.name)
 
-    async def _values(self, services: WebServices, request: WebRequest) -> Values:
+    async def _values(self, request: WebRequest) -> Values:
         """Return the values of the view and of the banner, which every page has."""
-        values = await self.view(services, request)  # Today finds the overdue runs itself
-        overdue = await request.app.ask(services.backend.today.overdue)
+        # First the view: Today finds the overdue runs itself.
+        values = await self.view(request, *request.names.values())
+        overdue = await request.app.ask(request.app.backend.today.overdue)
         return {**values, "overdue": overdue}
 
 

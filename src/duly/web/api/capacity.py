@@ -16,7 +16,7 @@ from duly.views.capacity import (
     queue_list,
     queue_view,
 )
-from duly.web.api.endpoint import Body, Nothing, Router, Said, described, said_in
+from duly.web.api.endpoint import Body, Router, Said, described, said_in
 from duly.web.request import WebRequest
 
 MOST_AT_ONCE = 1_000_000
@@ -74,7 +74,7 @@ CAPACITY: Final = Router("capacity")
 
 
 @CAPACITY("GET /queues", "viewer")
-async def queues(request: WebRequest, _: Nothing) -> Listed[QueueView]:
+async def queues(request: WebRequest) -> Listed[QueueView]:
     """List queues that were configured, have a worker, or have jobs."""
     return Listed(items=await request.app.ask(queue_list))
 
@@ -85,11 +85,9 @@ async def queues(request: WebRequest, _: Nothing) -> Listed[QueueView]:
     say=lambda found: f"The queue {found.name} is paused.",
     example={"note": "the relay is down"},
 )
-async def pause_queue(request: WebRequest, body: NoteBody) -> QueueView:
+async def pause_queue(request: WebRequest, name: str, body: NoteBody) -> QueueView:
     """Pause a queue: start no more jobs of it; running jobs finish."""
-    return await _seen(
-        request, await request.app.queues.apause(request.name("name"), note=body.note)
-    )
+    return await _seen(request, await request.app.queues.apause(name, note=body.note))
 
 
 @CAPACITY(
@@ -97,9 +95,9 @@ async def pause_queue(request: WebRequest, body: NoteBody) -> QueueView:
     "operator",
     say=lambda found: f"The queue {found.name} is resumed.",
 )
-async def resume_queue(request: WebRequest, _: Nothing) -> QueueView:
+async def resume_queue(request: WebRequest, name: str) -> QueueView:
     """Resume a queue."""
-    return await _seen(request, await request.app.queues.aresume(request.name("name")))
+    return await _seen(request, await request.app.queues.aresume(name))
 
 
 @CAPACITY(
@@ -108,14 +106,14 @@ async def resume_queue(request: WebRequest, _: Nothing) -> QueueView:
     say=lambda found: f"The queue {found.name} is set.",
     example={"concurrency": 20, "rate": "100/m", "fair": True},
 )
-async def set_queue(request: WebRequest, body: SetQueue) -> QueueView:
+async def set_queue(request: WebRequest, name: str, body: SetQueue) -> QueueView:
     """Limit a queue in the whole cluster; omitted fields stay unchanged."""
     said = said_in(body, *body.__struct_fields__)
-    return await _seen(request, await request.app.queues.aset(request.name("name"), **said))
+    return await _seen(request, await request.app.queues.aset(name, **said))
 
 
 @CAPACITY("GET /limits", "viewer")
-async def limits(request: WebRequest, _: Nothing) -> Listed[LimitView]:
+async def limits(request: WebRequest) -> Listed[LimitView]:
     """List limits that jobs have used, last used first."""
     return Listed(items=await request.app.ask(limit_list))
 
@@ -126,9 +124,8 @@ async def limits(request: WebRequest, _: Nothing) -> Listed[LimitView]:
     say=lambda found: f"The limit {found.name} is set.",
     example={"concurrency": 1, "rate": "5/s"},
 )
-async def set_limit(request: WebRequest, body: SetLimit) -> LimitSet:
+async def set_limit(request: WebRequest, name: str, body: SetLimit) -> LimitSet:
     """Set a limit by its name or template; this overrides the code."""
-    name = request.name("name")
     await request.app.limits.aset(name, concurrency=body.concurrency, rate=body.rate)
     return LimitSet(name=name, concurrency=body.concurrency, rate=body.rate)
 
@@ -136,13 +133,13 @@ async def set_limit(request: WebRequest, body: SetLimit) -> LimitSet:
 @CAPACITY(
     "DELETE /limits/{name:path}", "operator", say=lambda _: "The limit of the code applies again."
 )
-async def reset_limit(request: WebRequest, _: Nothing) -> None:
+async def reset_limit(request: WebRequest, name: str) -> None:
     """Remove the override of a limit; the limit of the code applies again."""
-    await request.app.limits.areset(request.name("name"))
+    await request.app.limits.areset(name)
 
 
 @CAPACITY("GET /workers", "viewer")
-async def workers(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
+async def workers(request: WebRequest) -> Listed[WorkerView]:
     """List running workers."""
     return _told(await request.app.workers.alist())
 
@@ -152,12 +149,12 @@ async def workers(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
     "operator",
     say=lambda found: f"{_names(found)} starts no more jobs.",
 )
-async def drain(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
+async def drain(request: WebRequest, who: str) -> Listed[WorkerView]:
     """Drain a worker: it starts no more jobs; running jobs finish.
 
     `who` is the number of a worker, or a name, which addresses all workers of that name.
     """
-    return _told(await request.app.workers.adrain(request.name("who")))
+    return _told(await request.app.workers.adrain(who))
 
 
 @CAPACITY(
@@ -165,9 +162,9 @@ async def drain(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
     "operator",
     say=lambda found: f"{_names(found)} runs jobs again.",
 )
-async def resume_worker(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
+async def resume_worker(request: WebRequest, who: str) -> Listed[WorkerView]:
     """Resume a worker."""
-    return _told(await request.app.workers.aresume(request.name("who")))
+    return _told(await request.app.workers.aresume(who))
 
 
 @CAPACITY(
@@ -176,9 +173,9 @@ async def resume_worker(request: WebRequest, _: Nothing) -> Listed[WorkerView]:
     say=lambda found: f"{_names(found)} is told to stop.",
     example={"now": False},
 )
-async def stop(request: WebRequest, body: StopBody) -> Listed[WorkerView]:
+async def stop(request: WebRequest, who: str, body: StopBody) -> Listed[WorkerView]:
     """Stop a worker: it finishes its jobs and ends."""
-    return _told(await request.app.workers.astop(request.name("who"), now=body.now))
+    return _told(await request.app.workers.astop(who, now=body.now))
 
 
 @CAPACITY(
@@ -187,11 +184,9 @@ async def stop(request: WebRequest, body: StopBody) -> Listed[WorkerView]:
     say=lambda found: f"{_names(found)} changes how many jobs it runs at once.",
     example={"concurrency": 8},
 )
-async def scale(request: WebRequest, body: Scale) -> Listed[WorkerView]:
+async def scale(request: WebRequest, who: str, body: Scale) -> Listed[WorkerView]:
     """Change how many jobs a worker runs at once."""
-    return _told(
-        await request.app.workers.ascale(request.name("who"), concurrency=body.concurrency)
-    )
+    return _told(await request.app.workers.ascale(who, concurrency=body.concurrency))
 
 
 async def _seen(request: WebRequest, queue: Queue) -> QueueView:

@@ -7,6 +7,7 @@ A body refuses fields that it does not know; a field that is left out is not the
 null. Moments are RFC 3339, durations texts such as ``5m``.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,7 +32,7 @@ from msgspec import UNSET, Meta, inspect
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from duly.durations import is_bare_number, parse_duration
-from duly.errors import InvalidValue, RuleError, ZoneMissing
+from duly.errors import InvalidValue, NotFound, RuleError, ZoneMissing
 from duly.model.access import Role
 from duly.model.payload import check_text, encode
 from duly.model.policies import check_moment
@@ -50,6 +51,8 @@ MOST_FIELDS = 1_000
 LONGEST_TEXT = 1024 * 1024  # of a field, or of a part of a query
 NUL = rb"\u0000"  # as JSON writes it
 QUERIED = ("GET", "DELETE")  # methods without a body
+PART: Final = re.compile(r"{(\w+)(?::\w+)?}")  # of a path
+MOST_DIGITS: Final = 18
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -59,16 +62,17 @@ class Nothing(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint(Generic[B, A]):
-    """``run`` gets the request, and the body or the query as the declared type."""
+    """``run`` gets the request, the parts of the path, and the body or the query if it has one."""
 
     method: str
     path: str  # below /api/v1, as "/schedules/{name}/pause"
     role: Role
-    run: Callable[[WebRequest, B], Awaitable[A]]
+    run: Callable[..., Awaitable[A]]
     summary: str  # a line, for the documentation
     tag: str  # the group in the documentation: jobs, schedules, …
     body: type[B] = Nothing  # type: ignore[assignment] # of a GET or DELETE: its query
     answer: type[A] | None = None  # None: nothing
+    numbered: Collection[str] = ()  # the parts of the path that are numbers
     status: int = 200
     tenants: bool = False
     say: Callable[[A], str] | None = None  # the message after a button was pressed
@@ -87,9 +91,9 @@ class Endpoint(Generic[B, A]):
         )
 
     async def show(self, _: WebServices, request: WebRequest, body: bytes) -> Response:
-        for what, name in request.names.items():
-            check_text(name, what)
-        value = await self.run(request, self._read(request, body))
+        parts = [self._part(what, name) for what, name in request.names.items()]
+        said = self._read(request, body)
+        value = await self.run(request, *parts, *(() if self.body is Nothing else (said,)))
         if request.is_htmx or request.is_form:
             return self._told(request, value)
         if self.answer is None:
@@ -97,6 +101,15 @@ class Endpoint(Generic[B, A]):
         return Response(
             _ENCODER.encode(value), status_code=self.status, media_type="application/json"
         )
+
+    def _part(self, what: str, text: str) -> str | int:
+        check_text(text, what)
+        if what not in self.numbered:
+            return text
+        if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
+            noun = "job" if what == "id" else what
+            raise NotFound(f'there is no {noun} "{text[:40]}": {noun} ids are numbers')
+        return int(text)
 
     def _read(self, request: WebRequest, body: bytes) -> B:
         if self.method in QUERIED:
@@ -135,7 +148,8 @@ class EndpointOptions(TypedDict, total=False):
 class Router:
     """The endpoints of a tag, each declared by decorating its function.
 
-    The annotations of the function are the types of body and response. Its docstring is the
+    The function takes the request, the parts of the path in their order, and the body or query if
+    there is one; the annotations are their types, and that of the response. Its docstring is the
     documentation: a summary line, and more.
     """
 
@@ -152,7 +166,8 @@ class Router:
         options.setdefault("tenants", self.tenants)
 
         def declare(run: F) -> F:
-            *_, body, answer = get_type_hints(run).values()
+            hints = get_type_hints(run)
+            answer, given, parts = hints.pop("return"), [*hints.values()][1:], PART.findall(path)
             summary, _, about = cleandoc(run.__doc__ or "").partition("\n\n")
             self.endpoints.append(
                 Endpoint(
@@ -163,8 +178,11 @@ class Router:
                     summary=summary.removesuffix("."),
                     about=" ".join(about.split()),
                     tag=self.tag,
-                    body=body,
+                    body=given[-1] if len(given) > len(parts) else Nothing,
                     answer=None if answer is type(None) else answer,
+                    numbered=[
+                        part for part, kind in zip(parts, given, strict=False) if kind is int
+                    ],
                     **options,
                 )
             )

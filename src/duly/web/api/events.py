@@ -18,7 +18,6 @@ from duly.views.event import EventView, ReplayResult, emit_events, event_detail,
 from duly.web.api.endpoint import (
     Body,
     Limit,
-    Nothing,
     Router,
     Said,
     Since,
@@ -26,7 +25,6 @@ from duly.web.api.endpoint import (
     once_of,
     since_in,
 )
-from duly.web.api.jobs import number_of
 from duly.web.request import WebRequest
 
 TAG: Final = "events"
@@ -101,7 +99,7 @@ EVENTS: Final = Router("events")
 @EVENTS("GET /events", "viewer", tenants=True)
 async def events(request: WebRequest, query: EventQuery) -> Listed[EventView]:
     """List events, newest first, with the reactions to each."""
-    return await request.app.ask(
+    return await request.app.ask_own(
         event_list,
         EventFilter(
             pattern=query.name,
@@ -111,7 +109,6 @@ async def events(request: WebRequest, query: EventQuery) -> Listed[EventView]:
         ),
         after=query.after,
         limit=query.limit,
-        tenant=request.user.tenant,
     )
 
 
@@ -171,13 +168,12 @@ async def replay(request: WebRequest, body: ReplayEvents) -> ReplayResult:
 
 
 @EVENTS("GET /events/{event}", "viewer", tenants=True)
-async def event(request: WebRequest, _: Nothing) -> EventView:
+async def event(request: WebRequest, number: int) -> EventView:
     """Show an event, and the reaction of each schedule."""
-    number = number_of(request, "event", part="event")
-    return await request.app.ask(event_detail, number, tenant=request.user.tenant)
+    return await request.app.ask_own(event_detail, number)
 
 
 async def _said(request: WebRequest, wanted: Sequence[Emit], body: msgspec.Struct) -> list[int]:
     happened = [emitted(one.name, one.payload, key=one.key) for one in wanted]
     once = once_of(request, body)
-    return await request.app.ask(emit_events, happened, tenant=request.user.tenant, once=once)
+    return await request.app.ask_own(emit_events, happened, once=once)

@@ -10,7 +10,7 @@ from duly.files.schedule_file import ScheduleFile
 from duly.model.payload import check_text
 from duly.rules import Budget
 from duly.views import filled
-from duly.web.api.endpoint import Body, Nothing, Router, Said, described
+from duly.web.api.endpoint import Body, Router, Said, described
 from duly.web.request import WebRequest
 
 FILE = "schedules.toml"
@@ -49,7 +49,7 @@ DECLARING: Final = Router("declaring")
 
 
 @DECLARING("GET /export", "operator")
-async def export(request: WebRequest, _: Nothing) -> Export:
+async def export(request: WebRequest) -> Export:
     """Export schedules, queues and limits that are not declared in code, as a file.
 
     Keep the file private: arguments, headers and environments are not hidden.

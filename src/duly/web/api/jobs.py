@@ -3,7 +3,9 @@
 A caller of one tenant sees, counts, changes and enqueues jobs of that tenant.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -35,7 +37,6 @@ from duly.web.api.endpoint import (
     Duration,
     JobId,
     Limit,
-    Nothing,
     Number,
     Router,
     Said,
@@ -243,12 +244,11 @@ async def jobs(request: WebRequest, query: JobQuery) -> Listed[JobView]:
     A page may be short or empty and not the last: follow `next` until it is null. `searched_to` is
     how far back the search went.
     """
-    return await request.app.ask(
+    return await request.app.ask_own(
         job_list,
         parse_filter(query.filter),
         after=query.after,
         limit=query.limit,
-        tenant=request.user.tenant,
     )
 
 
@@ -303,11 +303,9 @@ async def enqueue_many(request: WebRequest, body: EnqueueMany) -> Enqueued:
 )
 async def retry_many(request: WebRequest, body: RetryJobs) -> ChangedJobs:
     """Retry failed jobs."""
-    if not body.ids:
-        return ChangedJobs.numbered(await request.app.jobs.aretry(body.filter, first=body.first))
-    return ChangedJobs.numbered(
-        [one for one in body.ids[: body.first] if await _retried(request, one)]
-    )
+    if body.ids:
+        return await _each(body.ids[: body.first], partial(_retry, request))
+    return ChangedJobs.numbered(await request.app.jobs.aretry(body.filter, first=body.first))
 
 
 @JOBS(
@@ -319,8 +317,7 @@ async def retry_many(request: WebRequest, body: RetryJobs) -> ChangedJobs:
 async def cancel_many(request: WebRequest, body: CancelJobs) -> ChangedJobs:
     """Cancel jobs that have not ended."""
     if body.ids:
-        done = [one for one in body.ids if await _cancelled(request, one, body.reason)]
-        return ChangedJobs.numbered(done)
+        return await _each(body.ids, partial(_cancel, request, reason=body.reason))
     words = _meant(body.filter)
     return ChangedJobs.numbered(await request.app.jobs.acancel(words, reason=body.reason))
 
@@ -334,7 +331,7 @@ async def cancel_many(request: WebRequest, body: CancelJobs) -> ChangedJobs:
 async def remove_many(request: WebRequest, body: RemoveJobs) -> ChangedJobs:
     """Delete jobs that have ended."""
     if body.ids:
-        return ChangedJobs.numbered([one for one in body.ids if await _removed(request, one)])
+        return await _each(body.ids, partial(request.app.ask_own, remove_job))
     return ChangedJobs.numbered(await request.app.jobs.aremove(_meant(body.filter)))
 
 
@@ -343,7 +340,7 @@ async def _enqueued(
 ) -> list[int]:
     calls = [_call(request, one) for one in wanted]
     once = once_of(request, body)
-    return await request.app.ask(enqueued, calls, tenant=request.user.tenant, once=once)
+    return await request.app.ask_own(enqueued, calls, once=once)
 
 
 def _call(request: WebRequest, body: Enqueue) -> JobRequest:
@@ -360,72 +357,51 @@ def _meant(words: str | None) -> str:
     return words
 
 
-async def _retried(request: WebRequest, number: int) -> bool:
-    try:
-        await (await request.app.jobs.aget(number)).aretry()
-    except (NotFound, WrongState):
-        return False
-    return True
+async def _each(numbers: Iterable[int], act: Callable[[int], Awaitable[object]]) -> ChangedJobs:
+    """Act on jobs by their numbers; leave out those that it is not possible for."""
+    done = []
+    for number in numbers:
+        with suppress(NotFound, WrongState):
+            if await act(number) is not False:
+                done.append(number)
+    return ChangedJobs.numbered(done)
 
 
-async def _cancelled(request: WebRequest, number: int, reason: str) -> bool:
-    try:
-        return await (await request.app.jobs.aget(number)).acancel(reason=reason)
-    except NotFound:
-        return False
-
-
-async def _removed(request: WebRequest, number: int) -> bool:
-    try:
-        await request.app.ask(remove_job, number, tenant=request.user.tenant)
-    except (NotFound, WrongState):
-        return False
-    return True
-
-
-MOST_DIGITS: Final = 18  # of the number of a job
-MOST_STEP_DIGITS: Final = 9
-
-
-JOB: Final = Router("jobs", tenants=True)
-
-
-@JOB("GET /jobs/{id}", "viewer")
-async def job(request: WebRequest, _: Nothing) -> JobDetail:
+@JOBS("GET /jobs/{id}", "viewer")
+async def job(request: WebRequest, number: int) -> JobDetail:
     """Show a job."""
-    return await _detail(request, number_of(request))
+    return await _detail(request, number)
 
 
-@JOB("GET /jobs/{id}/why", "viewer")
-async def why(request: WebRequest, _: Nothing) -> WhyView:
+@JOBS("GET /jobs/{id}/why", "viewer")
+async def why(request: WebRequest, number: int) -> WhyView:
     """Explain the state of a job."""
-    return (await _detail(request, number_of(request))).why
+    return (await _detail(request, number)).why
 
 
-@JOB("GET /jobs/{id}/attempts", "viewer")
-async def attempts(request: WebRequest, _: Nothing) -> Listed[AttemptView]:
+@JOBS("GET /jobs/{id}/attempts", "viewer")
+async def attempts(request: WebRequest, number: int) -> Listed[AttemptView]:
     """List the attempts of a job that failed or were lost."""
-    return Listed(items=list((await _detail(request, number_of(request))).attempts))
+    return Listed(items=list((await _detail(request, number)).attempts))
 
 
-@JOB("GET /jobs/{id}/logs", "viewer")
-async def logs(request: WebRequest, query: LogQuery) -> Listed[LogLineView]:
+@JOBS("GET /jobs/{id}/logs", "viewer")
+async def logs(request: WebRequest, number: int, query: LogQuery) -> Listed[LogLineView]:
     """Its log.
 
     To follow it, pass the number of the last line as `after`.
     """
-    found = await request.app.ask(
+    found = await request.app.ask_own(
         job_log,
-        number_of(request),
+        number,
         after=query.after,
         limit=query.limit,
-        tenant=request.user.tenant,
     )
     after = str(found.last) if found.is_full else None
     return Listed(items=list(found.lines), next=after)
 
 
-@JOB(
+@JOBS(
     "POST /jobs/{id}/retry",
     "operator",
     say=lambda found: (
@@ -434,14 +410,13 @@ async def logs(request: WebRequest, query: LogQuery) -> Listed[LogLineView]:
         else f"Flow {found.id} continues from its failed steps."
     ),
 )
-async def retry(request: WebRequest, _: Nothing) -> JobDetail:
+async def retry(request: WebRequest, number: int) -> JobDetail:
     """Retry a failed job."""
-    number = number_of(request)
-    await (await request.app.jobs.aget(number)).aretry()
+    await _retry(request, number)
     return await _detail(request, number)
 
 
-@JOB(
+@JOBS(
     "POST /jobs/{id}/cancel",
     "operator",
     say=lambda found: (
@@ -451,23 +426,22 @@ async def retry(request: WebRequest, _: Nothing) -> JobDetail:
     ),
     example={"reason": "sent by hand"},
 )
-async def cancel(request: WebRequest, body: CancelReason) -> CancelledJob:
+async def cancel(request: WebRequest, number: int, body: CancelReason) -> CancelledJob:
     """Cancel a job; a running job is asked to stop."""
-    number = number_of(request)
     found = await request.app.jobs.aget(number)
     if not await found.acancel(reason=body.reason):
         raise WrongState(f"job {number} has ended: it is {found.state}")
     return CancelledJob(id=number, state=(await found.arefresh()).state)
 
 
-@JOB("POST /jobs/{id}/outcome", "operator", example={"result": {"sent": 3}})
-async def outcome(request: WebRequest, body: OutcomeReport) -> ReportAnswer:
+@JOBS("POST /jobs/{id}/outcome", "operator", example={"result": {"sent": 3}})
+async def outcome(request: WebRequest, number: int, body: OutcomeReport) -> ReportAnswer:
     """Report the outcome of a job that was handed to another system.
 
     A second report, and one of a job that has ended, changes nothing: `counted` is false then.
     """
     return await request.app.jobs.areport(
-        number_of(request),
+        number,
         result=body.result,
         error=body.error,
         traceback=body.traceback,
@@ -476,66 +450,58 @@ async def outcome(request: WebRequest, body: OutcomeReport) -> ReportAnswer:
     )
 
 
-@JOB(
+@JOBS(
     "POST /jobs/{id}/run-again",
     "operator",
     status=201,
     say=lambda found: f"Job {found.id} is enqueued.",
     example={"args": {"to": "bob"}},
 )
-async def again(request: WebRequest, body: RunAgain) -> EnqueuedOne:
+async def again(request: WebRequest, number: int, body: RunAgain) -> EnqueuedOne:
     """Enqueue a copy of a job, with the same arguments or others."""
-    made = await request.app.ask(
+    made = await request.app.ask_own(
         run_again,
         request.app.registry,
-        number_of(request),
+        number,
         args=body.args,
-        tenant=request.user.tenant,
     )
     return EnqueuedOne(id=made)
 
 
-@JOB("DELETE /jobs/{id}", "operator", say=lambda _: "Deleted.")
-async def remove(request: WebRequest, _: Nothing) -> None:
+@JOBS("DELETE /jobs/{id}", "operator", say=lambda _: "Deleted.")
+async def remove(request: WebRequest, number: int) -> None:
     """Delete a job that has ended, with its attempts and its log."""
-    await request.app.ask(remove_job, number_of(request), tenant=request.user.tenant)
+    await request.app.ask_own(remove_job, number)
 
 
-@JOB("GET /jobs/{id}/flow", "viewer")
-async def flow(request: WebRequest, _: Nothing) -> FlowView:
+@JOBS("GET /jobs/{id}/flow", "viewer")
+async def flow(request: WebRequest, number: int) -> FlowView:
     """A flow and its steps.
 
     A flow is a job with steps, which are jobs too; list them with `filter=flow:4711`.
     """
-    return await request.app.ask(flow_detail, number_of(request), tenant=request.user.tenant)
+    return await request.app.ask_own(flow_detail, number)
 
 
-@JOB("GET /jobs/{id}/flow/{step}/parts", "viewer")
-async def parts(request: WebRequest, query: PartQuery) -> Listed[PartView]:
+@JOBS("GET /jobs/{id}/flow/{step}/parts", "viewer")
+async def parts(request: WebRequest, number: int, step: int, query: PartQuery) -> Listed[PartView]:
     """The jobs of a step."""
-    return await request.app.ask(
+    return await request.app.ask_own(
         step_parts,
-        number_of(request),
-        _step(request),
+        number,
+        step,
         after=query.after,
         limit=query.limit,
-        tenant=request.user.tenant,
     )
 
 
-def number_of(request: WebRequest, what: str = "job", *, part: str = "id") -> int:
-    text = request.name(part)
-    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        raise NotFound(f'there is no {what} "{text[:40]}": {what} ids are numbers')
-    return int(text)
-
-
-def _step(request: WebRequest) -> int:
-    """The number of a step in the path; 0, which no step has, if it is not a number."""
-    text = request.name("step")
-    is_number = text.isascii() and text.isdigit() and len(text) <= MOST_STEP_DIGITS
-    return int(text) if is_number else 0
-
-
 async def _detail(request: WebRequest, number: int) -> JobDetail:
-    return await request.app.ask(job_detail, number, tenant=request.user.tenant)
+    return await request.app.ask_own(job_detail, number)
+
+
+async def _retry(request: WebRequest, number: int) -> None:
+    await (await request.app.jobs.aget(number)).aretry()
+
+
+async def _cancel(request: WebRequest, number: int, *, reason: str) -> bool:
+    return await (await request.app.jobs.aget(number)).acancel(reason=reason)

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from duly.remote.http import MEDIA_TYPE
 from duly.version import __version__
 from duly.web.api.capacity import CAPACITY
-from duly.web.api.endpoint import QUERIED, Endpoint, Nothing
+from duly.web.api.endpoint import PART, QUERIED, Endpoint, Nothing
 from duly.web.api.events import EVENTS
 from duly.web.api.files import DECLARING
-from duly.web.api.jobs import JOB, JOBS
+from duly.web.api.jobs import JOBS
 from duly.web.api.schedules import SCHEDULES
 from duly.web.api.system import ACCESS, ASKING
 from duly.web.api.working import WORKING
@@ -30,9 +30,7 @@ from duly.web.routes import PageRouter, Values, WebServices
 
 VERSION: Final = "/api/v1"
 DOCUMENTATION: Final = PageRouter(tenants=True)
-_ROUTERS: Final = (
-    JOBS, JOB, SCHEDULES, EVENTS, CAPACITY, ASKING, DECLARING, ACCESS, WORKING,
-)  # fmt: skip
+_ROUTERS: Final = (JOBS, SCHEDULES, EVENTS, CAPACITY, ASKING, DECLARING, ACCESS, WORKING)
 ENDPOINTS: Final[tuple[Endpoint[Any, Any], ...]] = tuple(
     endpoint for router in _ROUTERS for endpoint in router.endpoints
 )
@@ -51,7 +49,6 @@ TAGS: Final = {
 }
 _REF: Final = "#/components/schemas/{name}"
 _VIEW: Final = re.compile(rb'(?<=[a-z])View(_?")')
-_PART: Final = re.compile(r"{(\w+)(?::\w+)?}")
 _NAMES: Final = {
     "id": "The id of a job.",
     "event": "The id of an event.",
@@ -85,7 +82,7 @@ def specification(endpoints: Iterable[Endpoint[Any, Any]], address: str) -> dict
     by_type = {id(kind): schema for kind, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
-        path = _PART.sub(r"{\1}", one.path)
+        path = PART.sub(r"{\1}", one.path)
         paths.setdefault(path, {})[one.method.lower()] = _operation(one, by_type, components)
     queries: list[Any] = [Nothing, *(one.body for one in endpoints if one.method in QUERIED)]
     for kind in queries:
@@ -107,7 +104,7 @@ def specification(endpoints: Iterable[Endpoint[Any, Any]], address: str) -> dict
 
 def parts_of(path: str) -> list[str]:
     """The names that stand in a path."""
-    return _PART.findall(path)
+    return PART.findall(path)
 
 
 def fields_of(kind: type) -> list[dict[str, Any]]:
@@ -216,7 +213,7 @@ def _responses(one: Endpoint[Any, Any], schemas: Mapping[int, Any]) -> dict[str,
 
 def _name(one: Endpoint[Any, Any]) -> str:
     """``post_schedules_name_pause``: what programs that are made from this call it."""
-    words = re.findall(r"\w+", _PART.sub(r"\1", one.path))
+    words = re.findall(r"\w+", PART.sub(r"\1", one.path))
     return "_".join([one.method.lower(), *words])
 
 
@@ -277,7 +274,7 @@ async def openapi(_: WebServices, request: WebRequest, __: bytes) -> Response:
 
 
 @DOCUMENTATION.page(f"{VERSION}/docs", "api_docs.html")
-async def documentation(_: WebServices, __: WebRequest) -> Values:
+async def documentation(_: WebRequest) -> Values:
     return {
         "groups": [(tag, about, _entries(tag)) for tag, about in TAGS.items()],
         "below": VERSION,

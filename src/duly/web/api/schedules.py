@@ -22,7 +22,6 @@ from duly.views.why import WhyView, answer_schedule
 from duly.web.api.endpoint import (
     Body,
     Limit,
-    Nothing,
     Router,
     Said,
     Since,
@@ -198,11 +197,11 @@ SCHEDULES: Final = Router("schedules", tenants=True)
     say=lambda found: f"{found.name} is paused.",
     example={"until": "2h", "note": "the disk is full"},
 )
-async def pause(request: WebRequest, body: PauseBody) -> ScheduleView:
+async def pause(request: WebRequest, name: str, body: PauseBody) -> ScheduleView:
     """Pause a schedule, until a time or until it is resumed."""
     until = when_in("until", body.until, zone=await zone_here(request))
     found = await request.app.schedules.apause(
-        request.name("name"), until=until, note=body.note, catch_up=body.catch_up
+        name, until=until, note=body.note, catch_up=body.catch_up
     )
     return ScheduleView.of(found)
 
@@ -212,9 +211,9 @@ async def pause(request: WebRequest, body: PauseBody) -> ScheduleView:
     "operator",
     say=lambda found: f"{found.name} is resumed.",
 )
-async def resume(request: WebRequest, _: Nothing) -> ScheduleView:
+async def resume(request: WebRequest, name: str) -> ScheduleView:
     """Resume a schedule, from now on."""
-    return ScheduleView.of(await request.app.schedules.aresume(request.name("name")))
+    return ScheduleView.of(await request.app.schedules.aresume(name))
 
 
 @SCHEDULES(
@@ -225,11 +224,9 @@ async def resume(request: WebRequest, _: Nothing) -> ScheduleView:
     ),
     example={"count": 1},
 )
-async def skip_next(request: WebRequest, body: SkipNext) -> Skipped:
+async def skip_next(request: WebRequest, name: str, body: SkipNext) -> Skipped:
     """Skip the next runs."""
-    return Skipped(
-        moments=await request.app.schedules.askip_next(request.name("name"), count=body.count)
-    )
+    return Skipped(moments=await request.app.schedules.askip_next(name, count=body.count))
 
 
 @SCHEDULES(
@@ -239,9 +236,9 @@ async def skip_next(request: WebRequest, body: SkipNext) -> Skipped:
         f"{_listed(found)} will run again." if found.moments else "No upcoming run is skipped."
     ),
 )
-async def unskip(request: WebRequest, _: Nothing) -> Skipped:
+async def unskip(request: WebRequest, name: str) -> Skipped:
     """Restore every upcoming run that was skipped in advance."""
-    return Skipped(moments=await request.app.schedules.aunskip(request.name("name")))
+    return Skipped(moments=await request.app.schedules.aunskip(name))
 
 
 @SCHEDULES(
@@ -253,9 +250,8 @@ async def unskip(request: WebRequest, _: Nothing) -> Skipped:
         else f"It was not run: {found.reason}."
     ),
 )
-async def run(request: WebRequest, body: RunBody) -> FireView:
+async def run(request: WebRequest, name: str, body: RunBody) -> FireView:
     """Run a schedule once, now, under its own overlap policy."""
-    name = request.name("name")
     args, registry = body.args, request.app.registry
     if args is None and not await request.app.ask(runs_without_event, registry, name):
         return FireView.of(await request.app.schedules.arun(name))
@@ -272,11 +268,11 @@ async def run(request: WebRequest, body: RunBody) -> FireView:
         "dry_run": True,
     },
 )
-async def backfill(request: WebRequest, body: Backfilling) -> Backfill:
+async def backfill(request: WebRequest, name: str, body: Backfilling) -> Backfill:
     """Backfill past runs: all are queued, or none."""
     zone = await zone_here(request)
     return await request.app.schedules.abackfill(
-        request.name("name"),
+        name,
         moment_in("start", body.start, zone=zone),
         moment_in("end", body.end, zone=zone),
         dry_run=body.dry_run,
@@ -287,10 +283,10 @@ async def backfill(request: WebRequest, body: Backfilling) -> Backfill:
 @SCHEDULES(
     "POST /schedules/{name:path}/rewind", "admin", say=lambda found: f"{found.name} is rewound."
 )
-async def rewind(request: WebRequest, body: RewindBody) -> ScheduleView:
+async def rewind(request: WebRequest, name: str, body: RewindBody) -> ScheduleView:
     """Rewind a schedule after the database's clock was ahead; nothing runs twice."""
     to = since_in("to", body.to, now(), zone=await zone_here(request))
-    return ScheduleView.of(await request.app.ask(rewound, request.name("name"), to=to))
+    return ScheduleView.of(await request.app.ask(rewound, name, to=to))
 
 
 @SCHEDULES(
@@ -298,9 +294,9 @@ async def rewind(request: WebRequest, body: RewindBody) -> ScheduleView:
     "operator",
     say=lambda found: f"{found.name} is as the code says.",
 )
-async def take_back(request: WebRequest, _: Nothing) -> ScheduleView:
+async def take_back(request: WebRequest, name: str) -> ScheduleView:
     """Revert a schedule to its declaration in code."""
-    return ScheduleView.of(await request.app.ask(taken_back, request.name("name")))
+    return ScheduleView.of(await request.app.ask(taken_back, name))
 
 
 @SCHEDULES("GET /schedules", "viewer")
@@ -333,20 +329,18 @@ async def add(request: WebRequest, body: Add) -> ScheduleView:
         submitter=request.user.name,
         words={"zone": request.app.backend.zone, **words},
     )
-    found = await request.app.ask(
-        added, plan, body.if_exists, paused=body.paused, tenant=request.user.tenant
-    )
+    found = await request.app.ask_own(added, plan, body.if_exists, paused=body.paused)
     return ScheduleView.of(found)
 
 
 @SCHEDULES("GET /schedules/{name:path}/history", "viewer")
-async def history(request: WebRequest, query: HistoryQuery) -> Listed[FireView]:
+async def history(request: WebRequest, name: str, query: HistoryQuery) -> Listed[FireView]:
     """List the history of a schedule: its due runs and their outcomes, newest first.
 
     For older runs, pass the `next` of this page as `until`.
     """
     found = await request.app.schedules.ahistory(
-        request.name("name"),
+        name,
         since=since_in("since", query.since, now()),
         until=since_in("until", query.until, now()),
         limit=query.limit,
@@ -356,27 +350,27 @@ async def history(request: WebRequest, query: HistoryQuery) -> Listed[FireView]:
 
 
 @SCHEDULES("GET /schedules/{name:path}/preview", "viewer")
-async def preview(request: WebRequest, query: PreviewQuery) -> RuleView:
+async def preview(request: WebRequest, name: str, query: PreviewQuery) -> RuleView:
     """Preview the next runs of a schedule."""
-    return await request.app.ask(schedule_moments, request.name("name"), count=query.count)
+    return await request.app.ask(schedule_moments, name, count=query.count)
 
 
 @SCHEDULES("GET /schedules/{name:path}/why", "viewer")
-async def why(request: WebRequest, query: WhyQuery) -> WhyView:
+async def why(request: WebRequest, name: str, query: WhyQuery) -> WhyView:
     """Explain the outcome of a scheduled run."""
-    return await request.app.ask(answer_schedule, request.name("name"), query.at)
+    return await request.app.ask(answer_schedule, name, query.at)
 
 
 @SCHEDULES("GET /schedules/{name:path}/changes", "viewer")
-async def changed(request: WebRequest, _: Nothing) -> Listed[ScheduleChangeView]:
+async def changed(request: WebRequest, name: str) -> Listed[ScheduleChangeView]:
     """List the changes of a schedule: who changed which field."""
-    return Listed(items=await request.app.ask(schedule_changes, request.name("name")))
+    return Listed(items=await request.app.ask(schedule_changes, name))
 
 
 @SCHEDULES("GET /schedules/{name:path}", "viewer")
-async def schedule(request: WebRequest, _: Nothing) -> ScheduleView:
+async def schedule(request: WebRequest, name: str) -> ScheduleView:
     """Show a schedule."""
-    return ScheduleView.of(await request.app.schedules.aget(request.name("name")))
+    return ScheduleView.of(await request.app.schedules.aget(name))
 
 
 @SCHEDULES(
@@ -385,16 +379,15 @@ async def schedule(request: WebRequest, _: Nothing) -> ScheduleView:
     say=lambda found: f"{found.name} is changed.",
     example={"rule": "03:00 Europe/Berlin", "start_within": "4h"},
 )
-async def edit(request: WebRequest, body: ScheduleEdit) -> ScheduleView:
+async def edit(request: WebRequest, name: str, body: ScheduleEdit) -> ScheduleView:
     """Change the given fields of a schedule; an edit never makes runs missed."""
-    found = await request.app.ask(
+    found = await request.app.ask_own(
         edited_by_name,
         request.app.registry,
-        request.name("name"),
+        name,
         rule=None if body.rule is UNSET else body.rule,
         args=None if body.args is UNSET else body.args,
         words=_words(body, await zone_here(request)),
-        tenant=request.user.tenant,
     )
     return ScheduleView.of(found)
 
@@ -402,9 +395,9 @@ async def edit(request: WebRequest, body: ScheduleEdit) -> ScheduleView:
 @SCHEDULES(
     "DELETE /schedules/{name:path}", "operator", say=lambda _: "Removed.", leads_to="/schedules"
 )
-async def remove(request: WebRequest, _: Nothing) -> None:
+async def remove(request: WebRequest, name: str) -> None:
     """Remove a schedule; its jobs stay."""
-    await request.app.schedules.aremove(request.name("name"))
+    await request.app.schedules.aremove(name)
 
 
 @SCHEDULES("GET /rules/next", "viewer")

@@ -18,7 +18,6 @@ from duly.views.today import status as look
 from duly.web.api.endpoint import (
     Body,
     Limit,
-    Nothing,
     Number,
     Router,
     Said,
@@ -116,9 +115,9 @@ async def create_token(request: WebRequest, body: NewTokenBody) -> MadeToken:
 
 
 @ACCESS("DELETE /tokens/{name:path}", "admin", say=lambda _: "Revoked.")
-async def revoke_token(request: WebRequest, _: Nothing) -> None:
+async def revoke_token(request: WebRequest, name: str) -> None:
     """Revoke a token; it is refused from the next request on."""
-    await request.app.tokens.arevoke(request.name("name"))
+    await request.app.tokens.arevoke(name)
 
 
 @ACCESS("GET /audit", "admin")
@@ -145,14 +144,14 @@ async def audit(request: WebRequest, query: AuditQuery) -> Listed[AuditEntryView
         "Every entry is unchanged." if found.ok else f"Entry {found.broken} was changed or deleted."
     ),
 )
-async def verify(request: WebRequest, _: Nothing) -> Verified:
+async def verify(request: WebRequest) -> Verified:
     """Verify the audit log: whether every entry is unchanged."""
     broken = await request.app.audit.averify()
     return Verified(ok=broken is None, broken=broken)
 
 
 @ACCESS("GET /acknowledgements", "viewer")
-async def acknowledgements(request: WebRequest, _: Nothing) -> Listed[AcknowledgementView]:
+async def acknowledgements(request: WebRequest) -> Listed[AcknowledgementView]:
     """List acknowledgements, newest first."""
     found = await request.app.ask(acknowledged)
     return Listed(items=[AcknowledgementView.of(one) for one in found])
@@ -215,14 +214,14 @@ ASKING: Final = Router("asking")
 
 
 @ASKING("GET /status", "viewer")
-async def status(request: WebRequest, _: Nothing) -> TodayView:
+async def status(request: WebRequest) -> TodayView:
     """Show whether all runs since yesterday were OK, and the items that need attention."""
     zone = request.app.backend.zone or "UTC"
     return TodayView.of(await request.app.ask(look, zone=zone), zone)
 
 
 @ASKING("GET /doctor", "admin")
-async def doctor(request: WebRequest, _: Nothing) -> Doctor:
+async def doctor(request: WebRequest) -> Doctor:
     """Run the checks of duly doctor, with fixes."""
     found = await _checkup(request)
     if found.trouble:
@@ -237,7 +236,7 @@ async def doctor(request: WebRequest, _: Nothing) -> Doctor:
 
 
 @ASKING("GET /settings", "admin")
-async def settings(request: WebRequest, _: Nothing) -> Listed[Setting]:
+async def settings(request: WebRequest) -> Listed[Setting]:
     """List the settings of the web process, their values and sources."""
     there = request.app.backend.settings
     return Listed(

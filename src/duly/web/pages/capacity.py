@@ -9,7 +9,7 @@ from duly.policy.why import LocalClock, about
 from duly.views.capacity import CapacityView, capacity, limit_named, many, queue_named
 from duly.views.charts import Series
 from duly.web.request import WebRequest
-from duly.web.routes import PageRouter, Values, WebServices
+from duly.web.routes import PageRouter, Values
 from duly.web.svg.series import Chart, ChartLine
 
 SPANS: Final[Mapping[str, tuple[timedelta, str]]] = {
@@ -22,11 +22,11 @@ CAPACITY: Final = PageRouter()
 
 
 @CAPACITY.page("/capacity", "capacity.html")
-async def show_capacity(services: WebServices, request: WebRequest) -> Values:
+async def show_capacity(request: WebRequest) -> Values:
     span = request.query.get("span", "1h")
     if span not in SPANS:
         raise InvalidValue(f"span={span}: choose one of {', '.join(SPANS)}")
-    backend = services.backend
+    backend = request.app.backend
     found = await request.app.ask(capacity, backend.charts, backend.flows, span=SPANS[span][0])
     clock = LocalClock(request.zone_of(), found.now)
     return {
@@ -136,18 +136,18 @@ def _totals(found: CapacityView) -> list[tuple[str, str]]:
 
 @CAPACITY.page("/capacity/pause", "capacity_pause.html", "operator")
 @CAPACITY.page("/capacity/queue", "capacity_queue.html", "operator")
-async def show_queue(_: WebServices, request: WebRequest) -> Values:
+async def show_queue(request: WebRequest) -> Values:
     return {"queue": await request.app.ask(queue_named, _named(request))}
 
 
 @CAPACITY.page("/capacity/limit", "capacity_limit.html", "operator")
-async def show_limit(_: WebServices, request: WebRequest) -> Values:
+async def show_limit(request: WebRequest) -> Values:
     return {"limit": await request.app.ask(limit_named, _named(request))}
 
 
 @CAPACITY.page("/capacity/scale", "capacity_scale.html", "operator")
 @CAPACITY.page("/capacity/stop", "capacity_stop.html", "operator")
-async def show_worker(_: WebServices, request: WebRequest) -> Values:
+async def show_worker(request: WebRequest) -> Values:
     who = _named(request)
     living = [one for one in await request.app.workers.alist() if str(one.id) == who]
     if not living:

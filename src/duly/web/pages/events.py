@@ -14,7 +14,7 @@ from duly.views.event import NO_REACTION, EventView, event_detail, event_list, e
 from duly.views.schedules import RECENT, ScheduleRow, outcome_word, schedule_rows
 from duly.web.pages.schedules import sparkline
 from duly.web.request import WebRequest
-from duly.web.routes import PageRouter, Values, WebServices
+from duly.web.routes import PageRouter, Values
 from duly.web.task_text import as_json, shown
 
 REACTING: Final = "start:event"
@@ -26,7 +26,7 @@ EVENTS: Final = PageRouter()
 
 
 @EVENTS.page("/schedules/events", "events.html")
-async def events(_: WebServices, request: WebRequest) -> Values:
+async def events(request: WebRequest) -> Values:
     """Return the values of the events page; an invalid filter is reported beside its box."""
     name, key = (
         request.query.get("name", "").strip() or EVERYTHING,
@@ -36,9 +36,7 @@ async def events(_: WebServices, request: WebRequest) -> Values:
     starting = await request.app.ask(schedule_rows, REACTING)
     try:
         wanted = EventFilter(pattern=name, key=key or None)
-        found = await request.app.ask(
-            event_list, wanted, after=after, limit=SHOWN, tenant=request.user.tenant
-        )
+        found = await request.app.ask_own(event_list, wanted, after=after, limit=SHOWN)
     except InvalidValue as error:
         found, refused = Listed(items=[]), str(error)
     return {
@@ -61,13 +59,13 @@ async def events(_: WebServices, request: WebRequest) -> Values:
 
 
 @EVENTS.page("/schedules/events/{id:number}", "event.html")
-async def event(_: WebServices, request: WebRequest) -> Values:
-    found = await request.app.ask(event_detail, int(request.name("id")), tenant=request.user.tenant)
+async def event(request: WebRequest, number: int) -> Values:
+    found = await request.app.ask_own(event_detail, number)
     return {"event": found, "payload": as_json(found.payload), "no_reaction": NO_REACTION}
 
 
 @EVENTS.page("/schedules/events/new", "event_new.html", "operator")
-async def emit(_: WebServices, request: WebRequest) -> Values:
+async def emit(request: WebRequest) -> Values:
     """Return the values of the emit form: the event names that schedules react to."""
     found = await request.app.ask(schedule_rows, REACTING)
     plans = [row.schedule.plan.reaction for row in found.rows]

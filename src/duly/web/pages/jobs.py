@@ -52,7 +52,7 @@ QUICK: Final = (
 
 
 @JOBS.page("/jobs", "jobs.html")
-async def jobs(_: WebServices, request: WebRequest) -> Values:
+async def jobs(request: WebRequest) -> Values:
     """List the jobs that match; an invalid filter is reported beside its box."""
     words = request.query.get("filter", "").strip()
     values: dict[str, Any] = {
@@ -90,15 +90,14 @@ async def search(_: WebServices, request: WebRequest, __: bytes) -> Response:
 
 
 @JOBS.page("/jobs/bulk", "job_bulk.html", "operator")
-async def bulk(_: WebServices, request: WebRequest) -> Values:
+async def bulk(request: WebRequest) -> Values:
     """Return the values of the confirmation of a bulk action, with the number of jobs."""
     action = _action(request.query.get("do", ""))
     chosen = _numbers(request.query.get("ids", ""))
     words = request.query.get("filter", "")
     found = None
     if not chosen:
-        tenant = request.user.tenant
-        found = await request.app.ask(matching, parse_filter(words), action, tenant=tenant)
+        found = await request.app.ask_own(matching, parse_filter(words), action)
     return {
         "action": action,
         "chosen": chosen,
@@ -112,7 +111,7 @@ async def _is_job(request: WebRequest, words: str) -> bool:
     if not (words.isascii() and words.isdigit() and len(words) <= len(str(HIGHEST_NUMBER))):
         return False
     try:
-        await request.app.ask(own_job, int(words), request.user.tenant)
+        await request.app.ask_own(own_job, int(words))
     except NotFound:
         return False
     return True
@@ -128,11 +127,10 @@ async def _named(request: WebRequest, wanted: Filter) -> list[str]:
 
 
 async def _found(request: WebRequest, wanted: Filter) -> dict[str, Any]:
-    tenant = request.user.tenant
     if request.query.get("group") == "error":
-        return {"groups": await request.app.ask(failure_groups, wanted, tenant=tenant)}
-    found = await request.app.ask(
-        job_list, wanted, tenant=tenant, after=request.query.get("after") or None, limit=LIMIT
+        return {"groups": await request.app.ask_own(failure_groups, wanted)}
+    found = await request.app.ask_own(
+        job_list, wanted, after=request.query.get("after") or None, limit=LIMIT
     )
     return {
         "rows": found.items,
@@ -149,7 +147,7 @@ def _may_have_failed(wanted: Filter) -> bool:
 async def _completions(request: WebRequest) -> list[str]:
     """Return the filter words with their known values; the word alone if none are known."""
     known: dict[str, Iterable[str]] = {"state": State, "since": ("15m", "2h", "1d")}
-    known |= await request.app.ask(known_names, tenant=request.user.tenant)
+    known |= await request.app.ask_own(known_names)
     return [
         f"{word}:{'' if name is None else quoted(name)}"
         for word in WORDS
@@ -174,13 +172,10 @@ MOST_STEPS: Final = 500
 
 
 @JOBS.page("/jobs/{id:number}", "job.html")
-async def job(_: WebServices, request: WebRequest) -> Values:
+async def job(request: WebRequest, number: int) -> Values:
     """Return the values of a job's page; ``job`` is None if it was deleted under a live page."""
-    number = number_of(request)
     try:
-        seen = await request.app.ask(
-            job_detail, number, tenant=request.user.tenant, zone_of=request.zone_of
-        )
+        seen = await request.app.ask_own(job_detail, number, zone_of=request.zone_of)
     except NotFound:
         if LIVE not in request.query:
             raise
@@ -201,45 +196,37 @@ async def job(_: WebServices, request: WebRequest) -> Values:
 
 
 @JOBS.page("/jobs/{id:number}/run-again", "job_run_again.html", "operator")
-async def run_again(_: WebServices, request: WebRequest) -> Values:
+async def run_again(request: WebRequest, number: int) -> Values:
     """Return the values of the form with the arguments; unchanged hidden values are kept."""
-    found = await request.app.ask(own_job, number_of(request), request.user.tenant)
+    found = await request.app.ask_own(own_job, number)
     args = read_json(found.args)
     shown = hidden_call(found.task, args)
     return {"job": found, "args": as_json(shown), "hides": shown != args}
 
 
 @JOBS.page("/jobs/{id:number}/answer", "job_answer.html", "operator")
-async def answer(_: WebServices, request: WebRequest) -> Values:
+async def answer(request: WebRequest, number: int) -> Values:
     """Return the values of the form for the payload of the event that a step waits for."""
-    found = await request.app.ask(own_job, number_of(request), request.user.tenant)
+    found = await request.app.ask_own(own_job, number)
     awaits = Awaits.of(found)
     return {"job": found, "awaits": awaits, "name": awaits.event if awaits else found.task}
 
 
 @JOBS.page("/jobs/{id:number}/log", "job_log.html")
-async def log(_: WebServices, request: WebRequest) -> Values:
+async def log(request: WebRequest, number: int) -> Values:
     """Return the log lines after the number ``after``, and whether more may follow."""
     text = request.query.get("after", "0")
     after = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
-    return {
-        "log": await request.app.ask(
-            job_log, number_of(request), tenant=request.user.tenant, after=after
-        )
-    }
+    return {"log": await request.app.ask_own(job_log, number, after=after)}
 
 
 @JOBS("GET /jobs/{id:number}/log.txt", "viewer")
 async def download(_: WebServices, request: WebRequest, __: bytes) -> Response:
     """Return the whole log as a plain text file."""
-    number = number_of(request)
-    lines = await request.app.ask(whole_log, number, tenant=request.user.tenant)
+    number = int(request.name("id"))
+    lines = await request.app.ask_own(whole_log, number)
     headers = {"content-disposition": f'attachment; filename="job-{number}.log"'}
     return PlainTextResponse(log_text(lines), headers=headers)
-
-
-def number_of(request: WebRequest) -> int:
-    return int(request.name("id"))
 
 
 def log_text(lines: Sequence[LogLineView]) -> str:

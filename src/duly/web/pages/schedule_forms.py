@@ -35,7 +35,7 @@ from duly.rules import at, local_time, zone_names
 from duly.views.schedules import own_zone
 from duly.web.pages.schedules import OWNERS
 from duly.web.request import WebRequest
-from duly.web.routes import PageRouter, Values, WebServices
+from duly.web.routes import PageRouter, Values
 from duly.web.task_text import as_json
 
 FORMS: Final = PageRouter(tenants=True)
@@ -44,9 +44,9 @@ A_DAY: Final = timedelta(days=1)
 
 
 @FORMS.page("/schedules/{name:path}/run", "schedule_run.html", "operator")
-async def run(_: WebServices, request: WebRequest) -> Values:
+async def run(request: WebRequest, name: str) -> Values:
     """Return a form field for each parameter; arguments of an unknown task are one JSON text."""
-    found = await request.app.schedules.aget(request.name("name"))
+    found = await request.app.schedules.aget(name)
     registry = request.app.registry
     known, args = found.task in registry, _without_events(found.args)
     return {
@@ -58,15 +58,15 @@ async def run(_: WebServices, request: WebRequest) -> Values:
 
 
 @FORMS.page("/schedules/{name:path}/pause", "schedule_pause.html", "operator")
-async def pause(_: WebServices, request: WebRequest) -> Values:
-    return {"schedule": await request.app.schedules.aget(request.name("name"))}
+async def pause(request: WebRequest, name: str) -> Values:
+    return {"schedule": await request.app.schedules.aget(name)}
 
 
 @FORMS.page("/schedules/{name:path}/backfill", "schedule_backfill.html", "operator")
-async def backfill(services: WebServices, request: WebRequest) -> Values:
+async def backfill(request: WebRequest, name: str) -> Values:
     """Return the values of the backfill form; the default is yesterday in the schedule's zone."""
-    found = await request.app.schedules.aget(request.name("name"))
-    zone = _zone(found.plan, services)
+    found = await request.app.schedules.aget(name)
+    zone = _zone(found.plan, request)
     today = local_time(now(), zone).replace(hour=0, minute=0, second=0, microsecond=0)
     return {
         "schedule": found,
@@ -77,10 +77,10 @@ async def backfill(services: WebServices, request: WebRequest) -> Values:
 
 
 @FORMS.page("/schedules/{name:path}/backfill/preview", "schedule_backfill_preview.html", "operator")
-async def backfill_preview(services: WebServices, request: WebRequest) -> Values:
+async def backfill_preview(request: WebRequest, name: str) -> Values:
     """Return the result of a dry run of the backfill."""
-    found = await request.app.schedules.aget(request.name("name"))
-    zone, again = _zone(found.plan, services), request.query.get("again") == "true"
+    found = await request.app.schedules.aget(name)
+    zone, again = _zone(found.plan, request), request.query.get("again") == "true"
     refused, done, body = "", None, ""
     try:
         start, end = (_moment(request.query.get(what, ""), zone, what) for what in ("start", "end"))
@@ -102,19 +102,19 @@ async def backfill_preview(services: WebServices, request: WebRequest) -> Values
 
 
 @FORMS.page("/schedules/{name:path}/replay", "schedule_replay.html", "operator")
-async def replay(services: WebServices, request: WebRequest) -> Values:
+async def replay(request: WebRequest, name: str) -> Values:
     """Return the values of the replay form; the default start is 24 hours ago."""
-    found = await request.app.schedules.aget(request.name("name"))
-    zone = _zone(found.plan, services)
+    found = await request.app.schedules.aget(name)
+    zone = _zone(found.plan, request)
     since = local_time(now() - A_DAY, zone).replace(second=0, microsecond=0)
     return {"schedule": found, "zone": zone, "since": _wall(since)}
 
 
 @FORMS.page("/schedules/{name:path}/replay/preview", "schedule_replay_preview.html", "operator")
-async def replay_preview(services: WebServices, request: WebRequest) -> Values:
+async def replay_preview(request: WebRequest, name: str) -> Values:
     """Return the result of a dry run of the replay: how many events it would react to."""
-    found = await request.app.schedules.aget(request.name("name"))
-    zone, refused, done = _zone(found.plan, services), "", None
+    found = await request.app.schedules.aget(name)
+    zone, refused, done = _zone(found.plan, request), "", None
     body: dict[str, str] = {}
     try:
         since = _moment(request.query.get("since", ""), zone, "beginning")
@@ -141,8 +141,8 @@ def _shown(found: Backfill | None) -> list[datetime]:
     return list(found.queued[:MOST_SHOWN]) if found is not None else []
 
 
-def _zone(plan: Plan, services: WebServices) -> str:
-    return own_zone(plan) or services.backend.zone or "UTC"
+def _zone(plan: Plan, request: WebRequest) -> str:
+    return own_zone(plan) or request.app.backend.zone or "UTC"
 
 
 def _moment(text: str, zone: str, what: str) -> datetime:
@@ -163,8 +163,8 @@ _BEGINNING: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 @FORMS.page("/schedules/{name:path}/edit", "schedule_edit.html", "operator")
-async def edit(_: WebServices, request: WebRequest) -> Values:
-    found = await request.app.schedules.aget(request.name("name"))
+async def edit(request: WebRequest, name: str) -> Values:
+    found = await request.app.schedules.aget(name)
     return {
         "schedule": found,
         "reacts": found.plan.reaction is not None,
@@ -175,14 +175,14 @@ async def edit(_: WebServices, request: WebRequest) -> Values:
 
 
 @FORMS.page("/schedules/{name:path}/edit/preview", "schedule_preview.html", "operator")
-async def edit_preview(_: WebServices, request: WebRequest) -> Values:
-    found = await request.app.schedules.aget(request.name("name"))
+async def edit_preview(request: WebRequest, name: str) -> Values:
+    found = await request.app.schedules.aget(name)
     draft = await asyncio.to_thread(edited_draft, found.plan, dict(request.query), now=now())
     return {"schedule": found, **_drafted(draft, request)}
 
 
 @FORMS.page("/schedules/new", "schedule_edit.html", "operator")
-async def new(services: WebServices, request: WebRequest) -> Values:
+async def new(request: WebRequest) -> Values:
     """Return the values of the form for a new schedule, filled with the defaults."""
     known = [one.name for one in request.app.registry]
     return {
@@ -190,14 +190,14 @@ async def new(services: WebServices, request: WebRequest) -> Values:
         "reacts": False,
         "tasks": [*known, *(name for name in BUILT_IN if name not in known)],
         "texts": {name: one.default_text for name, one in FIELDS.items()}
-        | {"rule": "", "zone": services.backend.zone or ""},
+        | {"rule": "", "zone": request.app.backend.zone or ""},
         **_choices(),
     }
 
 
 @FORMS.page("/schedules/new/preview", "schedule_preview.html", "operator")
-async def new_preview(services: WebServices, request: WebRequest) -> Values:
-    typed, zone = dict(request.query), services.backend.zone
+async def new_preview(request: WebRequest) -> Values:
+    typed, zone = dict(request.query), request.app.backend.zone
     draft = await asyncio.to_thread(new_draft, typed, zone=zone, now=now())
     return {"schedule": None, **_drafted(draft, request)}
 

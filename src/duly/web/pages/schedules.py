@@ -22,19 +22,19 @@ from duly.views.schedule_detail import (
 )
 from duly.views.schedules import ScheduleRow, ScheduleRows, outcome_word, own_zone, schedule_rows
 from duly.web.request import WebRequest, moment_of
-from duly.web.routes import LIVE, PageRouter, Values, WebServices
+from duly.web.routes import LIVE, PageRouter, Values
 from duly.web.svg.schedule_charts import Mark, durations, heat_map, outcomes, policy_timeline
 
 SCHEDULES: Final = PageRouter(tenants=True)
 
 
 @SCHEDULES.page("/schedules", "schedules.html")
-async def schedules(_: WebServices, request: WebRequest) -> Values:
+async def schedules(request: WebRequest) -> Values:
     """Return the values of the list; an invalid filter is reported beside its box."""
     words, after = request.query.get("filter", ""), request.query.get("after", "")
     refused = ""
     try:
-        found = await request.app.ask(schedule_rows, words, tenant=request.user.tenant, after=after)
+        found = await request.app.ask_own(schedule_rows, words, after=after)
     except InvalidValue as error:
         found, refused = ScheduleRows(rows=(), after=None), str(error)
     return {
@@ -82,12 +82,11 @@ OWNERS: Final = {
 
 
 @SCHEDULES.page("/schedules/{name:path}/policies", "schedule_policies.html")
-async def policies(_: WebServices, request: WebRequest) -> Values:
+async def policies(request: WebRequest, name: str) -> Values:
     """Return the policy examples as timelines.
 
     Simulating the examples is slow, so the page loads them once, in a request of their own.
     """
-    name = request.name("name")
     found = await request.app.schedules.aget(name)
     zone = request.zone_of(own_zone(found.plan))
     try:
@@ -101,12 +100,12 @@ async def policies(_: WebServices, request: WebRequest) -> Values:
 
 
 @SCHEDULES.page("/schedules/{name:path}", "schedule.html")
-async def schedule(_: WebServices, request: WebRequest) -> Values:
+async def schedule(request: WebRequest, name: str) -> Values:
     before = moment_of(request.query.get("before", ""))
     is_whole = LIVE not in request.query
     found = await request.app.ask(
         schedule_detail,
-        request.name("name"),
+        name,
         before=before,
         measured=MOST_WEIGHED if is_whole and before is None else 0,
     )

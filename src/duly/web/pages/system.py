@@ -44,13 +44,13 @@ TABS: Final = (
 
 
 @SYSTEM.page("/system", "system.html")
-async def show_doctor(services: WebServices, request: WebRequest) -> Values:
-    found = await request.app.ask(services.backend.rounds.look)
+async def show_doctor(request: WebRequest) -> Values:
+    found = await request.app.ask(request.app.backend.rounds.look)
     return {**_tabs(), "checkup": found, "levels": LEVELS}
 
 
 @SYSTEM.page("/system/audit", "system_audit.html")
-async def show_audit(_: WebServices, request: WebRequest) -> Values:
+async def show_audit(request: WebRequest) -> Values:
     if not request.may("admin"):
         return _tabs()
     who, subject = request.query.get("who") or None, request.query.get("subject") or None
@@ -73,7 +73,7 @@ async def show_audit(_: WebServices, request: WebRequest) -> Values:
 
 
 @SYSTEM.page("/system/tokens", "system_tokens.html")
-async def show_tokens(_: WebServices, request: WebRequest) -> Values:
+async def show_tokens(request: WebRequest) -> Values:
     if not request.may("admin"):
         return _tabs()
     with_revoked = request.query.get("all") == "1"
@@ -82,10 +82,10 @@ async def show_tokens(_: WebServices, request: WebRequest) -> Values:
 
 
 @SYSTEM.page("/system/settings", "system_settings.html")
-async def show_settings(services: WebServices, request: WebRequest) -> Values:
+async def show_settings(request: WebRequest) -> Values:
     if not request.may("admin"):
         return _tabs()
-    settings = services.backend.settings
+    settings = request.app.backend.settings
     return {
         **_tabs(),
         "file": settings.file,
@@ -100,7 +100,7 @@ async def show_settings(services: WebServices, request: WebRequest) -> Values:
 
 
 @SYSTEM.page("/system/tokens/new", "system_token.html", "admin")
-async def ask_for_token(_: WebServices, __: WebRequest) -> Values:
+async def ask_for_token(_: WebRequest) -> Values:
     return {"roles": ROLES}
 
 

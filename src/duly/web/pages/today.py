@@ -8,7 +8,7 @@ from duly.durations import parse_duration
 from duly.errors import RuleError
 from duly.views.timeline import By, timeline
 from duly.web.request import WebRequest, segment
-from duly.web.routes import PageRouter, Values, WebServices
+from duly.web.routes import PageRouter, Values
 from duly.web.svg.gantt import gantt
 from duly.web.svg.strip import strip
 
@@ -18,9 +18,9 @@ TODAY: Final = PageRouter()
 
 
 @TODAY.page("/", "today.html")
-async def today(services: WebServices, request: WebRequest) -> Values:
+async def today(request: WebRequest) -> Values:
     zone = request.zone_of()
-    found = await request.app.ask(services.backend.today.look, zone)
+    found = await request.app.ask(request.app.backend.today.look, zone)
 
     def link(hour: datetime) -> str:
         """Return the URL of an hour: the list of jobs for the past, else the timeline."""
@@ -43,7 +43,7 @@ LONGEST: Final = timedelta(days=31)
 
 
 @TODAY.page("/schedules/timeline", "schedules_timeline.html")
-async def show_timeline(_: WebServices, request: WebRequest) -> Values:
+async def show_timeline(request: WebRequest) -> Values:
     schedule = request.query.get("schedule") or None
     said = request.query.get("span", USUAL)
     span, by = _span(said), _by(request.query.get("by", ""))
