@@ -13,19 +13,19 @@ from typing import Annotated, Any, Literal, TypeVar
 from msgspec import Meta
 
 from duly.errors import NotAllowed, NotFound
-from duly.model.access import Acknowledgement, AuditEntry, Role, Token
+from duly.model.access import Role
 from duly.model.job import JobRequest, StoredJob
 from duly.model.job_filter import HIGHEST_NUMBER, Filter, fits
 from duly.model.schedule import Plan
 from duly.model.schedule_filter import ScheduleFilter
-from duly.policy.redaction import hidden, redacted
+from duly.policy.redaction import hidden
 from duly.store.records import JobRecord
 from duly.store.store import Store
-from duly.views import filled
+from duly.views import Made, Text, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenView:
+class TokenView(View):
     """An access token, without its secret."""
 
     name: str
@@ -37,13 +37,9 @@ class TokenView:
     revoked_at: datetime | None
     last_used_at: Annotated[datetime | None, Meta(description="Accurate to about a minute.")]
 
-    @classmethod
-    def of(cls, token: Token) -> "TokenView":
-        return filled(cls, token)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntryView:
+class AuditEntryView(View):
     """An entry of the audit log."""
 
     number: int
@@ -52,16 +48,12 @@ class AuditEntryView:
     how: Literal["person", "token", "command", "http", "program"]
     action: str
     subject: str
-    details: dict[str, Any]
+    details: Annotated[dict[str, Any], Made(lambda text: hidden(json.loads(text)))]
     hash: Annotated[str, Meta(description="Hash of this entry and of the previous entry's hash.")]
-
-    @classmethod
-    def of(cls, entry: AuditEntry) -> "AuditEntryView":
-        return filled(cls, entry, details=hidden(json.loads(entry.details)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcknowledgementView:
+class AcknowledgementView(View):
     """An acknowledged item."""
 
     subject: str
@@ -69,11 +61,7 @@ class AcknowledgementView:
     until: datetime
     who: str
     at: datetime
-    note: str
-
-    @classmethod
-    def of(cls, found: Acknowledgement) -> "AcknowledgementView":
-        return filled(cls, found.matter, found, note=redacted(found.note))
+    note: Text
 
 
 F = TypeVar("F", Filter, ScheduleFilter)

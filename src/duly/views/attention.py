@@ -23,7 +23,7 @@ from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.store import Store
 from duly.views.overdue import OverdueRuns
 from duly.views.schedule_detail import Removed, removed_schedules
-from duly.views.why import answer_moment, silent_until
+from duly.views.why import answer_moment, redacted_commands, silent_until
 from duly.views.workers import present
 
 PATIENCE = timedelta(minutes=1)  # so long a job may wait for a worker that is just starting
@@ -102,8 +102,8 @@ async def conditions(
 
 
 def _redacted(need: Need) -> Need:
-    commands = (replace(one, line=redacted(one.line)) for one in need.commands)
-    return replace(need, sentence=redacted(need.sentence), commands=tuple(commands))
+    commands = redacted_commands(need.commands)
+    return replace(need, sentence=redacted(need.sentence), commands=commands)
 
 
 async def without_worker(store: Store, living: Sequence[WorkerInfo]) -> list[Need]:

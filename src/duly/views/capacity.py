@@ -11,12 +11,11 @@ from duly.durations import HOUR
 from duly.model.job import StoredJob
 from duly.model.limit import LimitInfo, Queue
 from duly.model.worker import Order, WorkerInfo
-from duly.policy.redaction import redacted
 from duly.policy.why import about
 from duly.policy.why.answer import plural
 from duly.store.activity import MOST_COUNTED, Depth
 from duly.store.store import Store
-from duly.views import filled
+from duly.views import Made, RateText, Text, View, filled
 from duly.views.attention import Need, without_worker
 from duly.views.charts import Charts, QueueRateMeter, QueueRates, Series
 from duly.views.workers import is_gone
@@ -25,14 +24,14 @@ MOST_LISTED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueView:
+class QueueView(View):
     """A queue, its limits and its jobs. Above 10,000, a number means: more than that."""
 
     name: str
     paused: bool
-    note: str
+    note: Text
     concurrency: int | None
-    rate: str | None
+    rate: RateText | None
     fair: Annotated[bool, Meta(description="Whether tenants take turns.")]
     ready: int
     scheduled: int
@@ -49,26 +48,17 @@ class QueueView:
     failed_whole: Annotated[bool, Meta(description="The same, for failed jobs.")]
     oldest_ready_at: datetime | None
 
-    @classmethod
-    def of(cls, queue: Queue, depth: Depth) -> "QueueView":
-        rate = None if queue.rate is None else str(queue.rate)
-        return filled(cls, queue, depth, note=redacted(queue.note), rate=rate)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitView:
+class LimitView(View):
     """A limit under one rendered name, and its jobs."""
 
     name: str
     template: str
     concurrency: int | None
-    rate: str | None
+    rate: RateText | None
     running: int
     waiting: int
-
-    @classmethod
-    def of(cls, limit: LimitInfo) -> "LimitView":
-        return filled(cls, limit, rate=None if limit.rate is None else str(limit.rate))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +72,7 @@ class WorkerView:
     slots: Annotated[int, Meta(description="How many jobs it may run at once.")]
     slots_ordered: Annotated[int | None, Meta(description="The same, if somebody has set it.")]
     running: int
-    resources: dict[str, int]
+    resources: Annotated[dict[str, int], Made(dict)]
     order: Annotated[Order, Meta(description="The state that was requested.")]
     gone: Annotated[bool, Meta(description="Its process has ended, and its lease has not.")]
     version: str
@@ -93,15 +83,7 @@ class WorkerView:
 
     @classmethod
     def of(cls, info: WorkerInfo) -> "WorkerView":
-        profile = info.profile
-        return filled(
-            cls,
-            info,
-            profile,
-            resources=dict(profile.resources),
-            gone=is_gone(info),
-            pid=profile.host.pid,
-        )
+        return filled(cls, info, info.profile, gone=is_gone(info), pid=info.profile.host.pid)
 
 
 async def queue_list(store: Store) -> list[QueueView]:

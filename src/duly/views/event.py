@@ -11,11 +11,11 @@ from duly.durations import parse_duration
 from duly.errors import NotFound
 from duly.model.event import EVERY_EVENT, Emitted, EventFilter, StoredEvent
 from duly.model.fire import Outcome
-from duly.policy.redaction import hidden, redacted
+from duly.policy.redaction import hidden
 from duly.store.backfill import ReplayResult
 from duly.store.records import EventRecord, Reaction
 from duly.store.store import Store
-from duly.views import Listed, duration, filled
+from duly.views import Listed, Text, duration, filled
 from duly.views.access import check_number
 from duly.views.fires import Fire
 
@@ -40,7 +40,7 @@ class ReactionView:
     id: int
     schedule: str
     outcome: Outcome
-    reason: str
+    reason: Text
     job_id: int | None
     state: Annotated[str | None, Meta(description="Of its job.")]
     took: Annotated[str | None, Meta(description="How long its job took, if it has ended.")]
@@ -52,7 +52,6 @@ class ReactionView:
             cls,
             fire,
             schedule=reaction.schedule,
-            reason=redacted(fire.reason),
             state=None if run is None else run.state.value,
             took=None if run is None else duration(run.took),
         )
@@ -73,7 +72,7 @@ class EventView:
 
     id: int
     name: str
-    key: str | None
+    key: Text | None
     payload: dict[str, Any]
     at: datetime
     submitter: str
@@ -86,7 +85,6 @@ class EventView:
         return filled(
             cls,
             event,
-            key=None if event.key is None else redacted(event.key),
             payload=hidden(event.fields),
             reactions=tuple(map(ReactionView.of, record.reactions)),
         )

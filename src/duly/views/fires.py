@@ -11,12 +11,11 @@ from msgspec import Meta
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.schedule import Plan
 from duly.model.states import ENDED, State
-from duly.policy.redaction import redacted
 from duly.rules.event_rule import BEGINNING
 from duly.store.activity import Tally
 from duly.store.store import Store
 from duly.store.values import RunTimes
-from duly.views import duration, filled
+from duly.views import Length, Text, View, filled
 
 RunResult: TypeAlias = Literal["succeeded", "late", "in progress", "overdue", "failed", "none"]
 
@@ -143,12 +142,12 @@ class Fire:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FireView:
+class FireView(View):
     """A scheduled run: when it was due, its outcome, and why."""
 
     due_at: datetime
     outcome: Literal["queued", "merged", "skipped"]
-    reason: str
+    reason: Text
     job_id: int | None
     decided_at: datetime
     covers_from: Annotated[
@@ -159,18 +158,8 @@ class FireView:
     event: Annotated[int | None, Meta(description="The event that made it due.")]
     state: Annotated[str | None, Meta(description="The state of its job.")]
     started_at: datetime | None
-    lateness: Annotated[str | None, Meta(description="From due_at to started_at.")]
-    took: Annotated[str | None, Meta(description="The duration of its last run.")]
-
-    @classmethod
-    def of(cls, fire: Fire) -> "FireView":
-        return filled(
-            cls,
-            fire,
-            reason=redacted(fire.reason),
-            lateness=duration(fire.lateness),
-            took=duration(fire.took),
-        )
+    lateness: Annotated[Length | None, Meta(description="From due_at to started_at.")]
+    took: Annotated[Length | None, Meta(description="The duration of its last run.")]
 
 
 def fires(found: Iterable[StoredFire], schedule: str, *, reacts: bool = False) -> list[Fire]:

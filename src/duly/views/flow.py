@@ -21,7 +21,7 @@ from duly.policy.redaction import redacted
 from duly.policy.why import Lineage, first_failed, how_far
 from duly.store.records import JobRecord
 from duly.store.store import Store
-from duly.views import Listed, duration, filled
+from duly.views import Listed, Text, duration, filled
 from duly.views.access import own_job, own_record
 
 AWAITING: Final = "waits for an event"
@@ -62,7 +62,7 @@ class StepView:
     """A step of a flow."""
 
     number: Annotated[int, Meta(description="From 1, in an order in which they could run.")]
-    name: str
+    name: Text
     task: str
     kind: Annotated[
         Literal["step", "map", "wait"],
@@ -77,7 +77,7 @@ class StepView:
     remaining: Annotated[int, Meta(description="Of its parts, those that have not ended.")]
     missed: Annotated[int, Meta(description="Of its parts, those that did not succeed.")]
     stopped: Annotated[int, Meta(description="Of its parts, those cancelled with the flow.")]
-    reason: str
+    reason: Text
     started_at: datetime | None
     ended_at: datetime | None
     took: Annotated[str | None, Meta(description="Or has taken so far.")]
@@ -218,10 +218,8 @@ def _step_view(
         StepView,
         step,
         number=step.number + 1,
-        name=redacted(step.name),
         before=tuple(number + 1 for number in step.before),
         critical=critical,
-        reason=redacted(step.reason),
         took=duration(_took(step, now)),
         job_state=None if job is None else job.state,
         flow=inner,

@@ -11,15 +11,13 @@ from duly.durations import SECOND, parse_duration
 from duly.model.flow import FlowProgress
 from duly.model.job import Attempt, StoredJob
 from duly.model.job_filter import HIGHEST_NUMBER, Filter
-from duly.model.journal import LogLine, ProgressNote
-from duly.model.limit import NamedLimit
+from duly.model.journal import ProgressNote
 from duly.model.states import ENDED, LIVE, Move, State, sources
-from duly.model.terms import Callback
 from duly.policy.redaction import hidden, hidden_call, json_text, redacted
 from duly.policy.why import Lineage, about, explain_job, first_line
 from duly.store.records import JobList, JobRecord
 from duly.store.store import Store
-from duly.views import Listed, duration, filled, read_json
+from duly.views import Length, Listed, Made, RateText, Text, View, duration, filled, read_json
 from duly.views.access import own_filter, own_job, own_record
 from duly.views.failures import FailureGroup, failures
 from duly.views.flow import Awaits, FlowView, flow_progress, flow_view, lineage_of
@@ -47,12 +45,12 @@ class JobView:
     id: Annotated[int, Meta(ge=1, le=HIGHEST_NUMBER)]
     state: State
     task: str
-    title: str
+    title: Text
     queue: str
     priority: int
     tenant: str
     submitter: str
-    key: str | None
+    key: Text | None
     tags: tuple[str, ...]
     schedule: Annotated[str | None, Meta(description="The schedule that made it.")]
     attempt: Annotated[int, Meta(description="How often it was begun.")]
@@ -67,7 +65,7 @@ class JobView:
         str | None,
         Meta(description="How long it took; or has run or waited so far, in whole seconds."),
     ]
-    reason: Annotated[str, Meta(description="Why it waits, or how it ended.")]
+    reason: Annotated[Text, Meta(description="Why it waits, or how it ended.")]
     summary: Annotated[str, Meta(description="One line: progress of a flow, reason or error.")]
     parent: Annotated[
         int | None, Meta(description="The flow that it is a step of, or the job it came from.")
@@ -92,13 +90,11 @@ class JobView:
         return filled(
             cls,
             job,
-            title=redacted(job.title),
-            key=None if job.key is None else redacted(job.key),
+            job.terms,
             schedule=schedule,
             worker=worker,
             started_at=job.claimed_at,
             took=duration(_took(job, now)),
-            reason=redacted(job.reason),
             summary=_summary(job, flow),
             step=None if job.step is None else job.step + 1,
             part=None if job.part is None else job.part + 1,
@@ -137,8 +133,8 @@ class AttemptView:
     ended_at: datetime | None
     took: str
     outcome: Annotated[str, Meta(description="raised, timed out, lost, …")]
-    reason: str
-    error: str | None
+    reason: Text
+    error: Text | None
 
     @property
     def length(self) -> timedelta:
@@ -150,18 +146,13 @@ class AttemptView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressView:
+class ProgressView(View):
     """Progress that a job reports of itself."""
 
     percent: float
     message: str
-    meta: Annotated[Any, Meta(description="What else it reported.")]
+    meta: Annotated[Any, Made(read_json), Meta(description="What else it reported.")]
     at: datetime
-
-    @classmethod
-    def of(cls, note: ProgressNote) -> Self:
-        meta = read_json(note.meta)
-        return cls(percent=note.percent, message=note.message, meta=meta, at=note.at)
 
     @property
     def reported(self) -> str:
@@ -170,17 +161,12 @@ class ProgressView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobLimit:
+class JobLimit(View):
     """A limit that a job runs under."""
 
     name: str
     concurrency: int | None
-    rate: Annotated[str | None, Meta(examples=["5/s"])]
-
-    @classmethod
-    def of(cls, limit: NamedLimit) -> "JobLimit":
-        rate = None if limit.rate is None else str(limit.rate)
-        return cls(name=limit.name, concurrency=limit.concurrency, rate=rate)
+    rate: Annotated[RateText | None, Meta(examples=["5/s"])]
 
     def __str__(self) -> str:
         """``2 at once, 5/s``."""
@@ -189,21 +175,18 @@ class JobLimit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallbackView:
+class CallbackView(View):
     """A task that is enqueued when a job ends."""
 
     task: str
-    timeout: str | None
-
-    @classmethod
-    def of(cls, callback: Callback | None) -> "CallbackView | None":
-        if callback is None:
-            return None
-        return cls(task=callback.task, timeout=duration(callback.timeout))
+    timeout: Length | None
 
     def __str__(self) -> str:
         """``tell_ops, timeout 30s``."""
         return f"{self.task}, timeout {self.timeout}" if self.timeout else self.task
+
+
+Following: TypeAlias = Annotated[CallbackView, Made(CallbackView.of)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,11 +196,11 @@ class JobDetail(JobView):
     why: WhyView
     zone: Annotated[str, Meta(description="The time zone of the sentences in `why`.")]
     args: Any
-    limits: tuple[JobLimit, ...]
-    needs: dict[str, int]
-    timeout: str | None
+    limits: Annotated[tuple[JobLimit, ...], Made(lambda found: tuple(map(JobLimit.of, found)))]
+    needs: Annotated[dict[str, int], Made(dict)]
+    timeout: Length | None
     waits: Annotated[str | None, Meta(description="What blocks it: limit, worker, event, …")]
-    waits_for: Annotated[str | None, Meta(description="The limit or the event it waits for.")]
+    waits_for: Annotated[Text | None, Meta(description="The limit or the event it waits for.")]
     attempts: Annotated[
         tuple[AttemptView, ...], Meta(description="Its executions that did not end it well.")
     ]
@@ -225,11 +208,11 @@ class JobDetail(JobView):
     stopping: Annotated[str | None, Meta(description="Why it was asked to stop, while it runs.")]
     process: Annotated[int | None, Meta(description="The process id of its worker.")]
     schedule_removed: Annotated[bool, Meta(description="Its schedule does not exist any more.")]
-    result: Any
-    error: str | None
-    on_success: Annotated[CallbackView | None, Meta(description="The task that follows success.")]
-    on_failure: CallbackView | None
-    on_cancelled: CallbackView | None
+    result: Annotated[Any, Made(lambda text: hidden(read_json(text)))]
+    error: Text | None
+    on_success: Annotated[Following | None, Meta(description="The task that follows success.")]
+    on_failure: Following | None
+    on_cancelled: Following | None
     flow: FlowView | None
     lineage: Annotated[Lineage | None, Meta(description="The flow that it is a step of.")]
     awaits: Awaits | None
@@ -292,24 +275,14 @@ class JobDetail(JobView):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogLineView:
+class LogLineView(View):
     """A line of a job's log."""
 
     number: Annotated[int, Meta(description="They rise from 1, through all its attempts.")]
     at: datetime
     level: str
-    text: str
+    text: Text
     attempt: int
-
-    @classmethod
-    def of(cls, line: LogLine) -> "LogLineView":
-        return cls(
-            number=line.seq,
-            at=line.at,
-            level=line.level,
-            text=redacted(line.text),
-            attempt=line.attempt,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,9 +352,8 @@ async def job_log(
     """Return lines of the log after a line; the job is read first, as it logs before its end."""
     over = (await own_job(store, number, tenant)).state in ENDED
     after = min(max(after, 0), HIGHEST_NUMBER)
-    lines = [
-        LogLineView.of(line) for line in await store.journal.logs(number, after=after, limit=limit)
-    ]
+    found = await store.journal.logs(number, after=after, limit=limit)
+    lines = [LogLineView.of(line, number=line.seq) for line in found]
     last = lines[-1].number if lines else after
     is_full = len(lines) == limit
     return LogPage(lines=lines, last=last, over=over and not is_full, is_full=is_full)
@@ -448,7 +420,7 @@ def _rows(listed: JobList) -> Iterator[JobView]:
 
 
 def _detail(record: JobRecord, zone: str) -> JobDetail:
-    job, terms, schedule = record.job, record.job.terms, record.schedule
+    job, schedule = record.job, record.schedule
     names = {worker.id: worker.name for worker in record.workers}
     runner = next((worker for worker in record.workers if worker.id == job.worker), None)
     return JobDetail.of(
@@ -460,23 +432,13 @@ def _detail(record: JobRecord, zone: str) -> JobDetail:
         why=WhyView.of(explain_job(evidence_of(record, zone=zone))),
         zone=zone,
         args=hidden_call(job.task, read_json(job.args)),
-        limits=tuple(map(JobLimit.of, job.limits)),
-        needs=dict(job.needs),
-        timeout=duration(terms.timeout),
-        waits=job.waits,
-        waits_for=None if job.waits_for is None else redacted(job.waits_for),
         attempts=tuple(_attempt(one, names) for one in record.attempts),
         progress=_progress(record.note),
         stopping=None if record.stopping is None else redacted(record.stopping),
         process=None if runner is None else runner.profile.host.pid or None,
         schedule_removed=job.schedule_id is not None and schedule is None,
-        result=hidden(read_json(job.result)),
-        error=None if job.error is None else redacted(job.error),
         lineage=lineage_of(record),
         awaits=Awaits.shown(job),
-        on_success=CallbackView.of(terms.on_success),
-        on_failure=CallbackView.of(terms.on_failure),
-        on_cancelled=CallbackView.of(terms.on_cancelled),
     )
 
 
@@ -487,16 +449,9 @@ def _flow(record: JobRecord) -> FlowView | None:
 
 
 def _attempt(one: Attempt, names: dict[int, str]) -> AttemptView:
-    return AttemptView(
-        number=one.number,
-        worker=None if one.worker is None else names.get(one.worker, str(one.worker)),
-        started_at=one.started_at,
-        ended_at=one.ended_at,
-        took=duration(one.ended_at - one.started_at) or "0s",
-        outcome=one.outcome,
-        reason=redacted(one.reason),
-        error=None if one.error is None else redacted(one.error),
-    )
+    worker = None if one.worker is None else names.get(one.worker, str(one.worker))
+    took = duration(one.ended_at - one.started_at) or "0s"
+    return filled(AttemptView, one, worker=worker, took=took)
 
 
 def _progress(note: ProgressNote | None) -> ProgressView | None:

@@ -20,13 +20,13 @@ from duly.model.policies import Missed
 from duly.model.schedule import Plan, StoredSchedule
 from duly.model.schedule_filter import EVERY_SCHEDULE, ScheduleFilter, parse_schedule_filter
 from duly.policy.firing import moment_after_end
-from duly.policy.redaction import hidden_call, redacted
+from duly.policy.redaction import hidden_call
 from duly.policy.why import LocalClock
 from duly.policy.why.answer import plural
 from duly.rules import Budget, On, Rule, Spaced, clock_change_notes, local_time, parse
 from duly.store.store import Store
 from duly.store.values import RunTimes
-from duly.views import filled
+from duly.views import Made, Text, filled
 from duly.views.access import own_filter
 from duly.views.fires import LATE, Fire, FireView, RunResult, reacts, result_of, with_run
 
@@ -85,7 +85,7 @@ class ScheduleView:
     sentence: Annotated[str, Meta(description="The rule in words.")]
     task: str
     args: Any
-    title: str
+    title: Text
     queue: str
     priority: int
     tags: tuple[str, ...]
@@ -95,12 +95,12 @@ class ScheduleView:
     policies: Annotated[dict[str, Any], Meta(description="Policies that differ from the defaults.")]
     paused: bool
     paused_until: datetime | None
-    note: Annotated[str, Meta(description="Why it is paused, or why it cannot be fired.")]
+    note: Annotated[Text, Meta(description="Why it is paused, or why it cannot be fired.")]
     next_at: datetime | None
     runs_left: Annotated[int | None, Meta(description="Of max_runs; null: without a maximum.")]
     finished: Annotated[bool, Meta(description="Nothing is due any more, unless it is edited.")]
     created_at: datetime
-    last: FireView | None
+    last: Annotated[FireView | None, Made(FireView.of)]
 
     @classmethod
     def of(cls, schedule: Schedule, **more: Any) -> Self:
@@ -111,10 +111,7 @@ class ScheduleView:
             plan,
             sentence=in_words(plan),
             args=hidden_call(schedule.task, json.loads(schedule.args)),
-            title=redacted(schedule.title),
             policies=_policies(plan),
-            note=redacted(schedule.note),
-            last=None if schedule.last is None else FireView.of(schedule.last),
             **more,
         )
 

@@ -1,7 +1,7 @@
 """Gather the evidence with which ``policy.why`` explains a schedule, a moment or a job."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -37,7 +37,7 @@ from duly.rules import Spaced, clock_change_notes
 from duly.store.maintenance import AHEAD
 from duly.store.records import JobRecord
 from duly.store.store import Store
-from duly.views import filled
+from duly.views import Made, Text, Texts, View, filled
 from duly.views.access import own_record
 from duly.views.flow import lineage_of
 from duly.views.overdue import find_overdue, runs_due
@@ -49,27 +49,19 @@ ENOUGH_RUNS = 3  # needed to know the usual run time
 SAME_NIGHT = timedelta(hours=3)
 
 
+def redacted_commands(found: Iterable[SuggestedCommand]) -> tuple[SuggestedCommand, ...]:
+    return tuple(replace(one, line=redacted(one.line)) for one in found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhyView:
+class WhyView(View):
     """The outcome of a job or of a scheduled run, and its reason."""
 
-    sentence: str
+    sentence: Text
     lineage: Annotated[Lineage | None, Meta(description="The flow that the job is a step of.")]
-    evidence: tuple[str, ...]
-    attempts: Annotated[
-        tuple[str, ...], Meta(description="A line for each of the last failed attempts.")
-    ]
-    commands: tuple[SuggestedCommand, ...]
-
-    @classmethod
-    def of(cls, answer: Explanation) -> "WhyView":
-        return cls(
-            sentence=redacted(answer.sentence),
-            lineage=answer.lineage,
-            evidence=tuple(map(redacted, answer.evidence)),
-            attempts=tuple(map(redacted, answer.attempts)),
-            commands=tuple(replace(one, line=redacted(one.line)) for one in answer.commands),
-        )
+    evidence: Texts
+    attempts: Annotated[Texts, Meta(description="A line for each of the last failed attempts.")]
+    commands: Annotated[tuple[SuggestedCommand, ...], Made(redacted_commands)]
 
     def __str__(self) -> str:
         """The sentence, and below it the evidence and the commands."""

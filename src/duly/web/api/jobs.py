@@ -48,6 +48,7 @@ from duly.web.api.endpoint import (
 from duly.web.request import WebRequest
 
 MOST_AT_ONCE = 10_000  # jobs of a batch
+MOST_STEP_DIGITS = 9
 MOST_CHOSEN = 1_000  # jobs by their numbers, which are done one after the other
 
 PriorityWord: TypeAlias = Literal["high", "normal", "low", "idle"]
@@ -484,14 +485,12 @@ async def flow(request: WebRequest, number: int) -> FlowView:
 
 
 @JOBS("GET /jobs/{id}/flow/{step}/parts", "viewer")
-async def parts(request: WebRequest, number: int, step: int, query: PartQuery) -> Listed[PartView]:
+async def parts(request: WebRequest, number: int, step: str, query: PartQuery) -> Listed[PartView]:
     """The jobs of a step."""
+    is_number = step.isascii() and step.isdigit() and len(step) <= MOST_STEP_DIGITS
+    place = int(step) if is_number else 0
     return await request.app.ask_own(
-        step_parts,
-        number,
-        step,
-        after=query.after,
-        limit=query.limit,
+        step_parts, number, place, after=query.after, limit=query.limit
     )
 
 

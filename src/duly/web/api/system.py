@@ -11,7 +11,7 @@ from duly.errors import StoreUnavailable
 from duly.model.access import Matter, Role
 from duly.policy.redaction import redacted
 from duly.settings.settings import keys
-from duly.views import Listed, filled
+from duly.views import Listed
 from duly.views.access import AcknowledgementView, AuditEntryView, TokenView
 from duly.views.today import TodayView
 from duly.views.today import status as look
@@ -111,7 +111,7 @@ async def create_token(request: WebRequest, body: NewTokenBody) -> MadeToken:
     made = await request.app.tokens.acreate(
         body.name, role=body.role, tenant=body.tenant, expires=when_in("expires", body.expires)
     )
-    return filled(MadeToken, made.token, secret=made.secret)
+    return MadeToken.of(made.token, secret=made.secret)
 
 
 @ACCESS("DELETE /tokens/{name:path}", "admin", say=lambda _: "Revoked.")
@@ -154,7 +154,7 @@ async def verify(request: WebRequest) -> Verified:
 async def acknowledgements(request: WebRequest) -> Listed[AcknowledgementView]:
     """List acknowledgements, newest first."""
     found = await request.app.ask(acknowledged)
-    return Listed(items=[AcknowledgementView.of(one) for one in found])
+    return Listed(items=[AcknowledgementView.of(one.matter, one) for one in found])
 
 
 @ACCESS(
@@ -176,7 +176,7 @@ async def acknowledge_one(request: WebRequest, body: Acknowledge) -> Acknowledge
     until = moment_in("until", body.until)
     matter = Matter(subject=body.subject, kind=body.kind, until=until)
     found = await request.app.ask(acknowledge, matter, note=body.note)
-    return AcknowledgementView.of(found)
+    return AcknowledgementView.of(found.matter, found)
 
 
 @ACCESS("DELETE /acknowledgements", "operator", say=lambda _: "The acknowledgement is removed.")
