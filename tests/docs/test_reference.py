@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from duly.cli import store
+from duly.cli import app_and_store as store
 from duly.cli.main import main
 from duly.cli.plan import DRIFT
 from duly.cli.run import INTERRUPTED, TIMED_OUT

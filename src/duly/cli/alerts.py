@@ -3,8 +3,8 @@
 import click
 
 from duly.alerts.delivery import Courier
+from duly.cli.app_and_store import NEEDS_YOU, run, settled, store_option
 from duly.cli.formats import NOTHING, Listing, NounGroup, View, iso, list_options, show_list
-from duly.cli.store import NEEDS_YOU, run, settled, store_option
 from duly.clock import now
 from duly.errors import InvalidValue
 from duly.model.alert import AlertContent, AlertMessage

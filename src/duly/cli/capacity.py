@@ -10,10 +10,10 @@ import click
 from duly.app import Store
 from duly.app.capacity import Queues, Workers
 from duly.app.nouns import StoreNouns
+from duly.cli.app_and_store import ask, store_option
 from duly.cli.formats import NOTHING, Listing, NounGroup, View, list_options, show_list
 from duly.cli.options import F, WholeNumber, with_options
 from duly.cli.output import roughly
-from duly.cli.store import ask, store_option
 from duly.errors import InvalidValue
 from duly.model.limit import Limit, LimitInfo, Queue, Rate
 from duly.model.worker import WorkerInfo

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from duly.cli.app_and_store import output_option
 from duly.cli.output import table
-from duly.cli.store import output_option
 from duly.policy.redaction import json_text
 from duly.settings import Settings, load
 from duly.settings.settings import keys

@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from duly.app import followed, is_postgres
-from duly.cli.find_app import app_of
+from duly.cli.app_and_store import UNREACHABLE, app_of, run, settled
 from duly.cli.options import (
     app_argument,
     as_arguments,
@@ -23,7 +23,6 @@ from duly.cli.options import (
 )
 from duly.cli.output import say
 from duly.cli.serving import begin, serve_app, with_secret
-from duly.cli.store import UNREACHABLE, run, settled
 from duly.demo.past import make_past
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

@@ -11,6 +11,7 @@ import click
 from duly.app import Store
 from duly.app.events import emitted
 from duly.app.nouns import StoreNouns
+from duly.cli.app_and_store import NEEDS_YOU, ask, output_option, store_option
 from duly.cli.formats import (
     NOTHING,
     Listing,
@@ -25,7 +26,6 @@ from duly.cli.formats import (
 from duly.cli.inputs import read_untyped
 from duly.cli.options import WholeNumber, page_options
 from duly.cli.output import is_confirmed, table
-from duly.cli.store import NEEDS_YOU, ask, output_option, store_option
 from duly.errors import InvalidValue
 from duly.model.event import Emitted, EventFilter
 from duly.policy.redaction import json_text, one_line, shortened

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from duly.cli.app_and_store import ask
 from duly.cli.output import command, roughly, table
-from duly.cli.store import ask
 from duly.clock import now, sleep
 from duly.durations import parse_duration
 from duly.errors import RuleError, ZoneMissing

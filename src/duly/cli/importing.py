@@ -24,9 +24,9 @@ from duly.app.import_sources import (
     read_tasks_scheduler,
     shown_address,
 )
+from duly.cli.app_and_store import NEEDS_YOU, USAGE, settled, store_of
 from duly.cli.inputs import BoundedReader
 from duly.cli.output import say
-from duly.cli.store import NEEDS_YOU, USAGE, settled, store_of
 from duly.errors import DulyError, InvalidValue, RuleError
 from duly.files.file_text import write
 from duly.files.importers import Imported

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import click
 
 from duly.app import Store
+from duly.cli.app_and_store import MISSING, NEEDS_YOU, ask, output_option, store_option
 from duly.cli.formats import (
     FilteredNounGroup,
     Listing,
@@ -21,7 +22,6 @@ from duly.cli.formats import (
 from duly.cli.job_text import JOBS, job_text
 from duly.cli.options import WholeNumber, page_options
 from duly.cli.output import is_confirmed
-from duly.cli.store import MISSING, NEEDS_YOU, ask, output_option, store_option
 from duly.clock import sleep
 from duly.errors import DulyError, InvalidValue, NotFound, WrongState
 from duly.model.flow import FlowProgress

@@ -18,22 +18,22 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from duly import __version__
+from duly.cli.app_and_store import refuse
 from duly.cli.options import remote_options
 from duly.cli.output import open_streams
 from duly.cli.serving import take_secret
-from duly.cli.store import refuse
 from duly.errors import DulyError
 
 COMMANDS: Final = {
     "dev": "duly.cli.dev:dev",
-    "up": "duly.cli.up:up",
-    "worker": "duly.cli.worker:worker",
-    "scheduler": "duly.cli.up:scheduler",
+    "up": "duly.cli.node:up",
+    "worker": "duly.cli.node:worker",
+    "scheduler": "duly.cli.node:scheduler",
     "web": "duly.cli.web:web",
     "status": "duly.cli.status:status",
     "why": "duly.cli.status:why",
     "next": "duly.cli.rules:next_moments",
-    "doctor": "duly.cli.doctor:doctor",
+    "doctor": "duly.cli.database:doctor",
     "run": "duly.cli.run:run_command",
     "schedules": "duly.cli.schedules:schedules",
     "jobs": "duly.cli.jobs:jobs",

@@ -11,12 +11,20 @@ from duly.app import Store, connect, is_postgres, is_remote, migrate_tables, pla
 from duly.app.access import commanded
 from duly.app.schedule_files import FileDraft, draft, exported
 from duly.app.schedule_files import apply as applied
-from duly.cli.find_app import app_of, has_app, imported
+from duly.cli.app_and_store import (
+    app_of,
+    ask,
+    has_app,
+    imported,
+    output_option,
+    run,
+    settled,
+    store_option,
+)
 from duly.cli.formats import view_json
 from duly.cli.inputs import BoundedReader
 from duly.cli.options import F, app_option, with_options
 from duly.cli.output import say
-from duly.cli.store import ask, output_option, run, settled, store_option
 from duly.connection import open_or_make_store
 from duly.errors import DulyError, InvalidValue, NotFound
 from duly.files import ScheduleFile

@@ -11,10 +11,10 @@ from shlex import quote
 
 import click
 
+from duly.cli.app_and_store import settled, store_of
 from duly.cli.formats import read_moment
 from duly.cli.options import WholeNumber
 from duly.cli.output import RuleRefused, roughly, table
-from duly.cli.store import settled, store_of
 from duly.clock import now
 from duly.errors import DulyError, RuleError
 from duly.rules import On, Rule, Spaced, clock_change_notes, local_time, parse

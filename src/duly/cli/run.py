@@ -10,13 +10,12 @@ import click
 from duly.app import Store
 from duly.app.access import login
 from duly.app.schedule_files import built_in
-from duly.cli.find_app import app_of, has_app, imported
+from duly.cli.app_and_store import NEEDS_YOU, app_of, ask, has_app, imported, settled
 from duly.cli.formats import read_length, read_when
 from duly.cli.inputs import read_arguments
 from duly.cli.options import app_option
 from duly.cli.output import command, say
 from duly.cli.serving import address_of
-from duly.cli.store import NEEDS_YOU, ask, settled
 from duly.clock import boottime, sleep
 from duly.errors import InvalidValue
 from duly.model.job import JobRequest, StoredJob

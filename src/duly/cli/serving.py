@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from duly.cli.find_app import app_of, imported
+from duly.cli.app_and_store import app_of, imported, run, settled, store_line
 from duly.cli.options import split_settings
 from duly.cli.output import log_as_json, say
-from duly.cli.store import run, settled, store_line
 from duly.errors import InvalidValue
 
 if TYPE_CHECKING:

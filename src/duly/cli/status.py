@@ -7,11 +7,17 @@ from shlex import quote
 import click
 
 from duly.app import Store
-from duly.cli.find_app import declares
+from duly.cli.app_and_store import (
+    NEEDS_YOU,
+    ask,
+    declares,
+    output_option,
+    settled,
+    store_option,
+)
 from duly.cli.formats import View, utc_option, view_json, watch_option
 from duly.cli.formats import watch as keep_showing
 from duly.cli.output import lined_up
-from duly.cli.store import NEEDS_YOU, ask, output_option, settled, store_option
 from duly.errors import NotFound
 from duly.policy.redaction import one_line
 from duly.policy.why import LocalClock, about

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from duly.app.nouns import StoreNouns
+from duly.cli.app_and_store import ask, store_option
 from duly.cli.formats import (
     NOTHING,
     Listing,
@@ -14,7 +15,6 @@ from duly.cli.formats import (
     read_when,
     show_list,
 )
-from duly.cli.store import ask, store_option
 from duly.model.access import Token
 from duly.settings.loading import machine_zone
 from duly.views import as_dict

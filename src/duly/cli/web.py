@@ -6,7 +6,7 @@ from typing import Any, cast
 import click
 
 from duly.app.web_backend import WebBackend
-from duly.cli.find_app import app_of, has_app, imported
+from duly.cli.app_and_store import app_of, has_app, imported, run, settled, store_line
 from duly.cli.options import (
     app_argument,
     serving_options,
@@ -16,7 +16,6 @@ from duly.cli.options import (
 )
 from duly.cli.output import say
 from duly.cli.serving import address_of, begin, given_secret, refuse_remote
-from duly.cli.store import run, settled, store_line
 from duly.connection import LazyStore
 from duly.model.access import Role
 from duly.registry.app_loading import find

@@ -1,10 +1,12 @@
 """Checks of any store: its tables, clocks, workers and alerts. Each returns a ``Finding``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
+
+from msgspec import Meta
 
 from duly import clock as wall
 from duly.connection import configured
@@ -13,6 +15,7 @@ from duly.errors import InvalidValue
 from duly.model.alert import AlertMessage
 from duly.model.schedule import PROMPT
 from duly.model.worker import WorkerInfo
+from duly.policy.redaction import redacted
 from duly.policy.why import about, what_is_missing
 from duly.policy.why.answer import plural
 from duly.rules import zone_data_version
@@ -23,6 +26,7 @@ from duly.store.diagnostics import BadDay, Orphans, WantedTask
 from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.migrate import Schema, check
 from duly.store.store import SqlStore, Store
+from duly.views import Made, Text, View
 from duly.views.workers import present
 
 Level = Literal["ok", "warning", "problem"]
@@ -34,6 +38,31 @@ class Finding:
     said: str
     fix: str = ""  # a sentence or a command; empty if there is nothing to do
     check: str = ""  # the name of the check; filled in by the examination
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingView(View):
+    """The result of one check."""
+
+    check: str
+    level: Level
+    said: Text
+    fix: Annotated[
+        str | None, Made(lambda fix: redacted(fix) or None), Meta(description="The fix.")
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doctor:
+    """The results of duly doctor."""
+
+    ok: Annotated[bool, Meta(description="No check found a problem.")]
+    findings: list[FindingView]
+
+    @classmethod
+    def of(cls, found: Sequence[Finding]) -> "Doctor":
+        ok = all(one.level != "problem" for one in found)
+        return cls(ok=ok, findings=[FindingView.of(one) for one in found])
 
 
 def fine(said: str) -> Finding:
@@ -66,6 +95,8 @@ class Patient:
         """The resolved path of an SQLite store's file."""
         return Path(place(self.url)).resolve()
 
+
+Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]
 
 DAYS_AHEAD = 3  # a scheduler makes thirty; with fewer than these, none has run for weeks
 URGENT = timedelta(days=1)  # days that have begun, or begin within a day

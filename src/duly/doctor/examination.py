@@ -6,22 +6,20 @@ that cannot be made is a finding too, because nothing is known then.
 
 import asyncio
 import platform
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import Final
 
 from duly.clock import Timeout, boottime, now
 from duly.connection import open_store
 from duly.doctor import checks, postgres, sqlite
-from duly.doctor.checks import Finding, Patient, problem
+from duly.doctor.checks import Check, Finding, Patient, problem
 from duly.errors import DulyError, InvalidValue, StoreUnavailable
 from duly.rules import zone_data_version
 from duly.store.connect import connect, is_postgres, is_remote, place
 from duly.store.store import SqlStore, Store
 from duly.version import __version__
-
-Check: TypeAlias = Callable[[Patient], Awaitable[Finding]]
 
 SECONDS: Final = 20.0  # for one check: longer than a store lets an answer take
 
@@ -33,12 +31,12 @@ _AROUND_SQLITE: Final[Mapping[str, Check]] = {
     "writing": sqlite.writing,
 }
 _AROUND_POSTGRES: Final[Mapping[str, Check]] = {
-    "PostgreSQL": postgres.version,
-    "durability": postgres.durability,
-    "connections": postgres.connections,
-    "writing": postgres.writing,
+    "PostgreSQL": postgres.by_settings(postgres.judge_version),
+    "durability": postgres.by_settings(postgres.judge_durability),
+    "connections": postgres.by_settings(postgres.judge_connections),
+    "writing": postgres.by_settings(postgres.judge_writing),
     "listening": postgres.listening,
-    "vacuum": postgres.vacuum,
+    "vacuum": postgres.by_settings(postgres.judge_vacuum),
 }
 _OF_TABLES: Final[Mapping[str, Check]] = {
     "clock": checks.clock,
@@ -71,31 +69,22 @@ async def examine(url: str) -> list[Finding]:
         raise InvalidValue(
             "an in-memory database exists in one process only; give the path of a file"
         )
-    if is_remote(url):
-        return await _from_afar(url)
-    store = await _opened(url)
-    served = is_postgres(url)
-    around = _AROUND_POSTGRES if served else _AROUND_SQLITE
-    inside = _OF_TABLES_BY_THE_DAY if served else _OF_TABLES
+    is_afar, served = is_remote(url), is_postgres(url)
+    around = {**(_AROUND_POSTGRES if served else _AROUND_SQLITE), "schema": checks.schema}
+    inside = _OF_TABLES_BY_THE_DAY if served or is_afar else _OF_TABLES
+    store: Store = await (open_store(url) if is_afar else _opened(url))
     try:
         patient = Patient(url=url, store=store)
-        found = [await _made(name, check, patient) for name, check in around.items()]
-        found.append(await _made("schema", checks.schema, patient))
-        if found[-1].level != "problem":
-            found += [await _made(name, check, patient) for name, check in inside.items()]
+        found = await _made_all({} if is_afar else around, patient)
+        if is_afar or found[-1].level != "problem":
+            found += await _made_all(inside, patient)
         return found
     finally:
         await store.close()
 
 
-async def _from_afar(url: str) -> list[Finding]:
-    store = await open_store(url)
-    try:
-        patient = Patient(url=url, store=store)
-        checks = _OF_TABLES_BY_THE_DAY.items()
-        return [await _made(name, check, patient) for name, check in checks]
-    finally:
-        await store.close()
+async def _made_all(wanted: Mapping[str, Check], patient: Patient) -> list[Finding]:
+    return [await _made(name, check, patient) for name, check in wanted.items()]
 
 
 async def _opened(url: str) -> SqlStore:

@@ -1,10 +1,10 @@
 """Checks around a PostgreSQL store: the server, its disk, its connections, and its pooler."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Final
 
-from duly.doctor.checks import Finding, Patient, fine, problem, warning
+from duly.doctor.checks import Check, Finding, Patient, fine, problem, warning
 from duly.durations import say_duration
 
 OLDEST: Final = 15
@@ -20,8 +20,13 @@ SAY_POOLER: Final = (
 )
 
 
-async def version(patient: Patient) -> Finding:
-    return judge_version(await patient.store.diagnostics.settings())
+def by_settings(judge: Callable[[Mapping[str, str]], Finding]) -> Check:
+    """Return the check that judges the settings of the server."""
+
+    async def check(patient: Patient) -> Finding:
+        return judge(await patient.store.diagnostics.settings())
+
+    return check
 
 
 def judge_version(settings: Mapping[str, str]) -> Finding:
@@ -29,10 +34,6 @@ def judge_version(settings: Mapping[str, str]) -> Finding:
     if int(settings["server_version_num"]) // 10_000 < OLDEST:
         return problem(f"{said} is too old: duly needs {OLDEST}", "upgrade the server")
     return fine(said)
-
-
-async def durability(patient: Patient) -> Finding:
-    return judge_durability(await patient.store.diagnostics.settings())
 
 
 def judge_durability(settings: Mapping[str, str]) -> Finding:
@@ -52,10 +53,6 @@ def judge_durability(settings: Mapping[str, str]) -> Finding:
     return fine("commits are on disk before they are confirmed")
 
 
-async def connections(patient: Patient) -> Finding:
-    return judge_connections(await patient.store.diagnostics.settings())
-
-
 def judge_connections(settings: Mapping[str, str]) -> Finding:
     most, used = int(settings["max_connections"]), int(settings["connections"])
     kept_back = ("superuser_reserved_connections", "reserved_connections")
@@ -67,10 +64,6 @@ def judge_connections(settings: Mapping[str, str]) -> Finding:
     if free < FEW:
         return warning(said, fix)
     return fine(said)
-
-
-async def writing(patient: Patient) -> Finding:
-    return judge_writing(await patient.store.diagnostics.settings())
 
 
 def judge_writing(settings: Mapping[str, str]) -> Finding:
@@ -92,10 +85,6 @@ def judge_writing(settings: Mapping[str, str]) -> Finding:
             f"usage on all sequences in schema duly to {role}",
         )
     return fine(f"{role} can write")
-
-
-async def vacuum(patient: Patient) -> Finding:
-    return judge_vacuum(await patient.store.diagnostics.settings())
 
 
 def judge_vacuum(settings: Mapping[str, str]) -> Finding:

@@ -3,8 +3,8 @@
 import click
 
 from duly.cli.formats import FilteredNounGroup
-from duly.cli.schedules.backfilling import backfill
 from duly.cli.schedules.control import (
+    backfill,
     pause,
     remove,
     resume,

@@ -9,6 +9,7 @@ import click
 
 from duly.app import Store
 from duly.app.nouns import StoreNouns
+from duly.cli.app_and_store import ask, output_option, store_option
 from duly.cli.formats import (
     NOTHING,
     Listing,
@@ -22,7 +23,6 @@ from duly.cli.formats import (
 )
 from duly.cli.options import WholeNumber
 from duly.cli.output import roughly, table
-from duly.cli.store import ask, output_option, store_option
 from duly.clock import now
 from duly.model.schedule import PROMPT
 from duly.model.schedule_filter import schedule_filter_of

@@ -9,12 +9,11 @@ import click
 
 from duly.app import Store
 from duly.app.schedule_drafts import COMMAND, changed_plan, new_plan
-from duly.cli.find_app import app_of, has_app, imported
+from duly.cli.app_and_store import app_of, ask, has_app, imported, settled, store_option
 from duly.cli.formats import View, read_moment, utc_option
 from duly.cli.inputs import read_arguments
 from duly.cli.options import F, WholeNumber, with_options
 from duly.cli.output import RuleRefused
-from duly.cli.store import ask, settled, store_option
 from duly.clock import now
 from duly.errors import NotFound, RuleError, ZoneMissing
 from duly.model.payload import decode

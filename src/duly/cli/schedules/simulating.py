@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
+from duly.cli.app_and_store import ask, output_option, run, store_option
 from duly.cli.formats import NOTHING, View, iso, read_length, read_moment, utc_option
 from duly.cli.output import RuleRefused, roughly, table
 from duly.cli.schedules.editing import TypedCall, changed, new, policy_options, spoken
 from duly.cli.schedules.simulation_chart import drawn
-from duly.cli.store import ask, output_option, run, store_option
 from duly.clock import now
 from duly.durations import parse_duration, show_duration, usual_runtime
 from duly.errors import RuleError

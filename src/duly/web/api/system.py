@@ -1,15 +1,15 @@
 """Status, doctor and settings; tokens, the audit log and acknowledgements over HTTP."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, UnsetType
 
 from duly.app.access import acknowledge, acknowledged, forget
+from duly.doctor import Doctor
 from duly.doctor.examination import Checkup
 from duly.errors import StoreUnavailable
 from duly.model.access import Matter, Role
-from duly.policy.redaction import redacted
 from duly.settings.settings import keys
 from duly.views import Listed
 from duly.views.access import AcknowledgementView, AuditEntryView, TokenView
@@ -185,22 +185,6 @@ async def forget_one(request: WebRequest, query: Forget) -> None:
     await request.app.ask(forget, query.subject, query.kind)
 
 
-class FindingView(Said, frozen=True):
-    """The result of one check."""
-
-    check: str
-    level: Literal["ok", "warning", "problem"]
-    said: str
-    fix: Annotated[str | None, described("The fix.")]
-
-
-class Doctor(Said, frozen=True):
-    """The results of duly doctor."""
-
-    ok: Annotated[bool, described("No check found a problem.")]
-    findings: list[FindingView]
-
-
 class Setting(Said, frozen=True):
     """A setting of the web process, and where its value comes from."""
 
@@ -226,13 +210,7 @@ async def doctor(request: WebRequest) -> Doctor:
     found = await _checkup(request)
     if found.trouble:
         raise StoreUnavailable(found.trouble)
-    return Doctor(
-        ok=not found.count("problem"),
-        findings=[
-            FindingView.of(one, said=redacted(one.said), fix=redacted(one.fix) or None)
-            for one in found.findings
-        ],
-    )
+    return Doctor.of(found.findings)
 
 
 @ASKING("GET /settings", "admin")
