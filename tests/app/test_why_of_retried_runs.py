@@ -11,7 +11,7 @@ from duly.views.charts import DayStrip
 from duly.views.fires import Counts, history
 from duly.views.today import LateRuns, status
 from duly.views.why import why_job, why_schedule
-from duly.web.svg.strip import strip as drawn
+from duly.web.svg.charts import strip as drawn
 from tests.app.test_why import opened
 from tests.conformance.world import HOUR, MINUTE, World
 from tests.factories import call, plan

@@ -101,9 +101,8 @@ def test_what_is_left_and_what_has_passed_is_said_roughly() -> None:
 
 
 LETTERS: Listing[str] = Listing(
-    headings=("LETTER", "LEFT"),
-    wide=("CODE",),
-    row=lambda letter, view: (letter, view.left(NOW), str(ord(letter[0]))),
+    columns={"LETTER": lambda letter, _: letter, "LEFT": lambda _, view: view.left(NOW)},
+    wide={"CODE": lambda letter, _: str(ord(letter[0]))},
     plain=lambda letter: {"letter": letter},
     name=lambda letter: letter,
     nothing="no letters",

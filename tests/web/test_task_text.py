@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from duly.web.task_text import as_json, bare, coloured, sentence, shown
+from duly.web.rendering import as_json, bare, coloured, sentence, shown
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from duly.engine.death_watch import present
 from duly.model.alert import Problem
 from duly.model.worker import WorkerInfo
 from duly.policy.alerting import WINDOW, Examined
@@ -21,7 +22,6 @@ from duly.store.store import Store
 from duly.views.attention import MOST_NEEDS, Need, conditions, explained, failed_tasks
 from duly.views.overdue import find_overdue
 from duly.views.why import answer_job
-from duly.views.workers import present
 
 MOST: Final = 200  # problems of one kind
 _KINDS: Final = {

@@ -4,7 +4,7 @@ import click
 
 from duly.alerts.delivery import Courier
 from duly.cli.app_and_store import NEEDS_YOU, run, settled, store_option
-from duly.cli.formats import NOTHING, Listing, NounGroup, View, iso, list_options, show_list
+from duly.cli.formats import Listing, NounGroup, View, iso, list_options, show_list
 from duly.clock import now
 from duly.errors import InvalidValue
 from duly.model.alert import AlertContent, AlertMessage
@@ -82,17 +82,6 @@ async def _sent(settings: AlertSettings, names: list[str]) -> dict[str, str | No
     return found
 
 
-def _row(message: AlertMessage, view: View) -> tuple[str, ...]:
-    return (
-        view.moment(message.made_at),
-        message.destination,
-        message.state,
-        str(message.attempts),
-        message.content.title,
-        message.error or NOTHING,
-    )
-
-
 def _plain(message: AlertMessage) -> dict[str, object]:
     return {
         "id": message.key,
@@ -110,8 +99,14 @@ def _plain(message: AlertMessage) -> dict[str, object]:
 _COLOURS = {"sent": None, "pending": "yellow", "given up": "red"}
 
 MESSAGES: Listing[AlertMessage] = Listing(
-    headings=("MADE", "TO", "STATE", "ATTEMPTS", "TITLE", "ERROR"),
-    row=_row,
+    columns={
+        "MADE": "made_at",
+        "TO": "destination",
+        "STATE": "state",
+        "ATTEMPTS": "attempts",
+        "TITLE": "content.title",
+        "ERROR": "error",
+    },
     plain=_plain,
     name=lambda message: message.key,
     nothing="no messages",

@@ -1,9 +1,8 @@
 """``duly queues``, ``duly limits`` and ``duly workers``: list them, limit them, give orders."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -11,9 +10,17 @@ from duly.app import Store
 from duly.app.capacity import Queues, Workers
 from duly.app.nouns import StoreNouns
 from duly.cli.app_and_store import ask, store_option
-from duly.cli.formats import NOTHING, Listing, NounGroup, View, list_options, show_list
+from duly.cli.formats import (
+    NOTHING,
+    Column,
+    Listing,
+    NounGroup,
+    View,
+    cell,
+    list_options,
+    show_list,
+)
 from duly.cli.options import F, WholeNumber, with_options
-from duly.cli.output import roughly
 from duly.errors import InvalidValue
 from duly.model.limit import Limit, LimitInfo, Queue, Rate
 from duly.model.worker import WorkerInfo
@@ -26,9 +33,9 @@ from duly.views.capacity import (
     many,
     queue_list,
     queue_view,
+    unheard_queue,
     worker_list,
 )
-from duly.views.workers import unheard_queue
 
 NO_LIMIT = "none"
 MOST_LISTED = 10_000
@@ -121,7 +128,7 @@ def set_queue(
     if rate is not None:
         words["rate"] = None if rate == NO_LIMIT else rate
     if concurrency is not None:
-        words["concurrency"] = _count(concurrency)
+        words["concurrency"] = _parsed_count(concurrency)
     _change_queue(store, lambda lines: lines.aset(name, **words), make=True)
 
 
@@ -133,40 +140,41 @@ def _change_queue(
         return await queue_view(store, queue), await unheard_queue(store, queue.name)
 
     queue, note = ask(url, changed, make=make)
-    click.echo("  ".join(one_line(cell) for cell in _queue_row(queue) if cell))
+    cells = (cell(queue, View(), column) for column in _SETTINGS.values())
+    click.echo("  ".join(one_line(text) for text in cells if text))
     if note:
         click.echo(f"note: {one_line(note)}", err=True)
 
 
-def _queue_row(queue: QueueView) -> tuple[str, ...]:
-    state = "paused" if queue.paused else "fair" if queue.fair else "open"
-    return (
-        queue.name,
-        state,
-        NOTHING if queue.concurrency is None else str(queue.concurrency),
-        queue.rate or NOTHING,
-        queue.note,
+def _state(queue: QueueView, _: View) -> str:
+    return "paused" if queue.paused else "fair" if queue.fair else "open"
+
+
+def _count(state: str, whole: str = "") -> Column[QueueView]:
+    """Return the column of the jobs in a state; a ``+`` means that there may be more."""
+    return lambda queue, _: many(
+        getattr(queue, state), whole=getattr(queue, whole) if whole else True
     )
 
 
-def _counts(queue: QueueView) -> tuple[str, ...]:
-    """Return the counts by state; a ``+`` means that there may be more."""
-    live = (queue.scheduled, queue.ready, queue.running, queue.blocked)
-    ended = (queue.succeeded, queue.cancelled, queue.expired)
-    scheduled, ready, running, blocked = map(many, live)
-    succeeded, cancelled, expired = (many(count, whole=queue.ended_whole) for count in ended)
-    failed = many(queue.failed, whole=queue.failed_whole)
-    return scheduled, ready, running, succeeded, failed, cancelled, blocked, expired
-
-
-_HEADINGS = (
-    "QUEUE", "STATE", "CONCURRENCY", "RATE", "NOTE",
-    "SCHEDULED", "READY", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED",
-)  # fmt: skip
+_SETTINGS: Final[dict[str, Column[QueueView]]] = {
+    "QUEUE": "name",
+    "STATE": _state,
+    "CONCURRENCY": "concurrency",
+    "RATE": "rate",
+    "NOTE": lambda queue, _: queue.note,
+}
 QUEUES: Listing[QueueView] = Listing(
-    headings=_HEADINGS,
-    wide=("BLOCKED", "EXPIRED"),
-    row=lambda queue, _: (*_queue_row(queue), *_counts(queue)),
+    columns={
+        **_SETTINGS,
+        "SCHEDULED": _count("scheduled"),
+        "READY": _count("ready"),
+        "RUNNING": _count("running"),
+        "SUCCEEDED": _count("succeeded", "ended_whole"),
+        "FAILED": _count("failed", "failed_whole"),
+        "CANCELLED": _count("cancelled", "ended_whole"),
+    },
+    wide={"BLOCKED": _count("blocked"), "EXPIRED": _count("expired", "ended_whole")},
     name=lambda queue: queue.name,
     nothing="no queue is configured or has a worker",
     colour=lambda queue: "yellow" if queue.paused else None,
@@ -254,16 +262,14 @@ def reset_limit(name: str, store: str) -> None:
 
 
 LIMITS: Listing[LimitView] = Listing(
-    headings=("LIMIT", "CONCURRENCY", "RATE", "RUNNING", "WAITING"),
-    wide=("TEMPLATE",),
-    row=lambda lane, _: (
-        lane.name,
-        _shown(lane.concurrency),
-        _shown(lane.rate),
-        str(lane.running),
-        str(lane.waiting),
-        lane.template,
-    ),
+    columns={
+        "LIMIT": "name",
+        "CONCURRENCY": "concurrency",
+        "RATE": "rate",
+        "RUNNING": "running",
+        "WAITING": "waiting",
+    },
+    wide={"TEMPLATE": lambda limit, _: limit.template},
     name=lambda lane: lane.name,
     nothing="no job has used a limit yet",
     colour=lambda lane: "yellow" if lane.waiting else None,
@@ -279,7 +285,7 @@ def _numbers(
     at_once = found[0].concurrency if found else None
     often: Rate | str | None = found[0].rate if found else None
     if concurrency is not None:
-        at_once = _count(concurrency)
+        at_once = _parsed_count(concurrency)
     if rate is not None:
         often = None if rate == NO_LIMIT else rate
     if at_once is None and often is None:
@@ -288,7 +294,7 @@ def _numbers(
     return limit.concurrency, limit.rate
 
 
-def _count(text: str) -> int | None:
+def _parsed_count(text: str) -> int | None:
     if text == NO_LIMIT:
         return None
     if not (text.isascii() and text.isdigit()):
@@ -398,30 +404,27 @@ def _tell_worker(
         click.echo(f"{one.name} ({one.id}): {_gone(one, View()) or doing}")
 
 
-def _worker_row(worker: WorkerView, view: View) -> tuple[str, ...]:
-    ago = max(view.now - worker.beat_at, timedelta())
-    return (
-        worker.name,
-        str(worker.id),
-        str(worker.pid),
-        ",".join(worker.queues),
-        f"{worker.running}/{worker.slots}",
-        f"{roughly(ago)} ago",
-        _gone(worker, view) or worker.order,
-        ",".join(worker.tasks),
-        ",".join(f"{name}={amount}" for name, amount in worker.resources.items()) or "-",
-        worker.version,
-    )
-
-
 def _gone(worker: WorkerView, view: View) -> str:
     return f"gone, its lease expires {view.left(worker.lease_until)}" if worker.gone else ""
 
 
 WORKERS: Listing[WorkerView] = Listing(
-    headings=("NAME", "ID", "PID", "QUEUES", "RUNNING", "HEARTBEAT", "STATE"),
-    wide=("TASKS", "RESOURCES", "VERSION"),
-    row=_worker_row,
+    columns={
+        "NAME": "name",
+        "ID": "id",
+        "PID": "pid",
+        "QUEUES": "queues",
+        "RUNNING": lambda worker, _: f"{worker.running}/{worker.slots}",
+        "HEARTBEAT": lambda worker, view: view.passed(worker.beat_at),
+        "STATE": lambda worker, view: _gone(worker, view) or worker.order,
+    },
+    wide={
+        "TASKS": lambda worker, _: ",".join(worker.tasks),
+        "RESOURCES": lambda worker, _: (
+            ",".join(f"{name}={amount}" for name, amount in worker.resources.items()) or NOTHING
+        ),
+        "VERSION": lambda worker, _: worker.version,
+    },
     name=lambda worker: worker.name,
     nothing="no worker is running; start one: duly worker",
     colour=lambda worker: None if worker.order == "run" else "yellow",

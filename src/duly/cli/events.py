@@ -218,18 +218,9 @@ def _ago(text: str | None, option: str) -> datetime | None:
     return None if text is None else _moment(text, option, View().now)
 
 
-def _row(event: EventView, view: View) -> tuple[str, ...]:
+def _payload(event: EventView, view: View) -> str:
     payload = json_text(event.payload)
-    return (
-        view.moment(event.at),
-        event.name,
-        event.key or NOTHING,
-        payload if view.output == "wide" else shortened(payload, LONGEST_CELL),
-        event.summary or NOTHING,
-        str(event.id),
-        event.submitter or NOTHING,
-        event.tenant or NOTHING,
-    )
+    return payload if view.output == "wide" else shortened(payload, LONGEST_CELL)
 
 
 def _lines(event: EventView, view: View) -> Iterator[str]:
@@ -267,9 +258,15 @@ def _colour(event: EventView) -> str | None:
 
 
 EVENTS: Listing[EventView] = Listing(
-    headings=("AT", "NAME", "KEY", "PAYLOAD", "REACTIONS", "ID"),
-    wide=("SOURCE", "TENANT"),
-    row=_row,
+    columns={
+        "AT": "at",
+        "NAME": "name",
+        "KEY": "key",
+        "PAYLOAD": _payload,
+        "REACTIONS": "summary",
+        "ID": "id",
+    },
+    wide={"SOURCE": "submitter", "TENANT": "tenant"},
     name=lambda event: str(event.id),
     nothing="there are no events yet; try: duly events emit doc.changed doc_id=7",
     colour=_colour,

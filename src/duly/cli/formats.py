@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 import click
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from duly.app import Store
 
 T = TypeVar("T")
+Column: TypeAlias = "str | Callable[[T, View], str]"
 
 OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 SECONDS_BETWEEN_LOOKS = 2
@@ -121,13 +123,16 @@ def view_json(view: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Generic[T]):
-    """The columns, JSON form and name of the items of a list."""
+    """The columns, JSON form and name of the items of a list.
 
-    headings: Sequence[str]
-    row: Callable[[T, View], Sequence[str]]  # a cell for each heading, then for each wide one
+    A column is a function, or the name of an attribute: a moment is shown in the zone of the view,
+    several values with commas, and none as ``-``.
+    """
+
+    columns: "Mapping[str, Column[T]]"  # by heading
     name: Callable[[T], str]
     nothing: str  # the message for an empty list
-    wide: Sequence[str] = ()  # more headings
+    wide: "Mapping[str, Column[T]]" = field(default_factory=dict)  # more columns, with -o wide
     colour: Callable[[T], str | None] = lambda _: None
     plain: Callable[[T], Mapping[str, object]] = as_dict  # for JSON
 
@@ -265,15 +270,29 @@ def read_length(text: str) -> timedelta | None:
 
 
 def _table(items: Sequence[T], view: View, listing: Listing[T]) -> str:
-    headings = (*listing.headings, *(listing.wide if view.output == "wide" else ()))
-    rows = [listing.row(item, view)[: len(headings)] for item in items]
-    lines = table(headings, rows).split("\n")
+    columns = {**listing.columns, **(listing.wide if view.output == "wide" else {})}
+    rows = [[cell(item, view, column) for column in columns.values()] for item in items]
+    lines = table([*columns], rows).split("\n")
     if not is_coloured():
         return "\n".join(lines)
     head, *body = lines
     colours = (listing.colour(item) for item in items)
     painted = [click.style(line, fg=fg) for line, fg in zip(body, colours, strict=True)]
     return "\n".join([click.style(head, bold=True), *painted])
+
+
+def cell(item: T, view: View, column: "Column[T]") -> str:
+    if not isinstance(column, str):
+        return column(item, view)
+    match attrgetter(column)(item):
+        case None | "":
+            return NOTHING
+        case datetime() as moment:
+            return view.moment(moment)
+        case tuple() as values:
+            return ",".join(values)
+        case value:
+            return str(value)
 
 
 def _print(text: str, nothing: str) -> None:

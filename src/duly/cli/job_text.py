@@ -36,27 +36,18 @@ def job_text(job: JobDetail, view: View) -> str:
     return "\n\n".join([one_line(job.why.sentence), *told])
 
 
-def _row(job: JobView, view: View) -> tuple[str, ...]:
-    return (
-        str(job.id),
-        job.state.value,
-        job.task,
-        _short(job.title),
-        job.queue,
-        view.moment(job.due_at),
-        _length(job.length),
-        job.summary if view.output == "wide" else _short(job.summary),
-        job.tenant or NOTHING,
-        job.key or NOTHING,
-        str(job.attempt),
-        job.worker or NOTHING,
-    )
-
-
 JOBS: Listing[JobView] = Listing(
-    headings=("ID", "STATE", "TASK", "TITLE", "QUEUE", "DUE", "AGE/TOOK", "REASON"),
-    wide=("TENANT", "KEY", "ATTEMPT", "WORKER"),
-    row=_row,
+    columns={
+        "ID": "id",
+        "STATE": "state",
+        "TASK": "task",
+        "TITLE": lambda job, _: _short(job.title),
+        "QUEUE": "queue",
+        "DUE": "due_at",
+        "AGE/TOOK": lambda job, _: _length(job.length),
+        "REASON": lambda job, view: job.summary if view.output == "wide" else _short(job.summary),
+    },
+    wide={"TENANT": "tenant", "KEY": "key", "ATTEMPT": "attempt", "WORKER": "worker"},
     name=lambda job: str(job.id),
     nothing="no job matches",
     colour=lambda job: COLOURS.get(job.state.value),

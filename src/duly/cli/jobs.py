@@ -390,22 +390,15 @@ def failures_command(words: tuple[str, ...], store: str, view: View) -> None:
         click.echo(f"once fixed:     duly jobs retry {these} --first 5", err=True)
 
 
-def _row(group: FailureGroup, view: View) -> tuple[str, ...]:
-    return (
-        f"{group.jobs:,}",
-        group.task,
-        view.passed(group.last_at),
-        str(group.job_id),
-        group.error,
-        view.moment(group.first_at),
-        group.filter,
-    )
-
-
 FAILURES: Listing[FailureGroup] = Listing(
-    headings=("JOBS", "TASK", "LAST", "NEWEST", "ERROR"),
-    wide=("FIRST", "FILTER"),
-    row=_row,
+    columns={
+        "JOBS": lambda group, _: f"{group.jobs:,}",
+        "TASK": "task",
+        "LAST": lambda group, view: view.passed(group.last_at),
+        "NEWEST": "job_id",
+        "ERROR": lambda group, _: group.error,
+    },
+    wide={"FIRST": "first_at", "FILTER": "filter"},
     name=lambda group: str(group.job_id),
     nothing="no failed job matches",
 )

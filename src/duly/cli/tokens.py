@@ -7,7 +7,6 @@ import click
 from duly.app.nouns import StoreNouns
 from duly.cli.app_and_store import ask, store_option
 from duly.cli.formats import (
-    NOTHING,
     Listing,
     NounGroup,
     View,
@@ -116,19 +115,6 @@ def revoke(name: str, store: str) -> None:
     click.echo(f"revoked  {name}")
 
 
-def _row(token: Token, view: View) -> tuple[str, ...]:
-    return (
-        token.name,
-        token.role,
-        token.tenant or NOTHING,
-        _state(token, view),
-        NEVER if token.expires_at is None else view.left(token.expires_at),
-        NOTHING if token.last_used_at is None else view.passed(token.last_used_at),
-        view.moment(token.created_at),
-        token.created_by or NOTHING,
-    )
-
-
 def _state(token: Token, view: View) -> str:
     if token.revoked_at is not None:
         return "revoked"
@@ -136,9 +122,17 @@ def _state(token: Token, view: View) -> str:
 
 
 TOKENS: Listing[Token] = Listing(
-    headings=("NAME", "ROLE", "TENANT", "STATE", "EXPIRES", "LAST USED"),
-    wide=("CREATED", "BY"),
-    row=_row,
+    columns={
+        "NAME": "name",
+        "ROLE": "role",
+        "TENANT": "tenant",
+        "STATE": _state,
+        "EXPIRES": lambda token, view: (
+            NEVER if token.expires_at is None else view.left(token.expires_at)
+        ),
+        "LAST USED": lambda token, view: view.passed(token.last_used_at),
+    },
+    wide={"CREATED": "created_at", "BY": "created_by"},
     plain=lambda token: as_dict(TokenView.of(token)),
     name=lambda token: token.name,
     nothing="no tokens; create one: duly tokens create NAME --role viewer",

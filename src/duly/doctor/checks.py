@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from duly import clock as wall
 from duly.connection import configured
+from duly.engine.death_watch import present
 from duly.engine.maintenance import MARGIN
 from duly.errors import InvalidValue
 from duly.model.alert import AlertMessage
@@ -27,7 +28,6 @@ from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.migrate import Schema, check
 from duly.store.store import SqlStore, Store
 from duly.views import Made, Text, View
-from duly.views.workers import present
 
 Level = Literal["ok", "warning", "problem"]
 

@@ -16,7 +16,7 @@ for a moment. The jobs are given to others only when no child is left.
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -167,6 +167,21 @@ def is_dead_here(host: Host) -> bool:
         return False
     same = found.born == host.born
     return (not same or found.is_gone) and not _has_children(host)
+
+
+def is_gone(worker: WorkerInfo) -> bool:
+    """Return whether the process of a worker on this machine is known to have ended.
+
+    The store considers the worker alive until its lease ends; people need not wait for that.
+    """
+    host, here = worker.profile.host, this_process()
+    near = bool(here.boot) and (host.boot, host.space) == (here.boot, here.space)
+    return near and host != here and is_dead_here(host)
+
+
+def present(workers: Iterable[WorkerInfo]) -> list[WorkerInfo]:
+    """Return the workers without those whose process is known to have ended."""
+    return [worker for worker in workers if not is_gone(worker)]
 
 
 def _is_gone(pid: int) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from duly.durations import MICROSECOND
+from duly.engine.death_watch import present
 from duly.errors import NotFound
 from duly.instants import EPOCH
 from duly.model.access import Matter
@@ -24,7 +25,6 @@ from duly.store.store import Store
 from duly.views.overdue import OverdueRuns
 from duly.views.schedule_detail import Removed, removed_schedules
 from duly.views.why import answer_moment, redacted_commands, silent_until
-from duly.views.workers import present
 
 PATIENCE = timedelta(minutes=1)  # so long a job may wait for a worker that is just starting
 MOST_NEEDS = 20

@@ -1,13 +1,15 @@
 """Queues, limits and workers with their capacity, running jobs and waiting jobs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Annotated
 
 from msgspec import Meta
 
 from duly.durations import HOUR
+from duly.engine.death_watch import is_gone, present
 from duly.model.job import StoredJob
 from duly.model.limit import LimitInfo, Queue
 from duly.model.worker import Order, WorkerInfo
@@ -18,7 +20,6 @@ from duly.store.store import Store
 from duly.views import Made, RateText, Text, View, filled
 from duly.views.attention import Need, without_worker
 from duly.views.charts import Charts, QueueRateMeter, QueueRates, Series
-from duly.views.workers import is_gone
 
 MOST_LISTED = 10_000
 
@@ -311,3 +312,40 @@ def _whole(span: timedelta) -> timedelta:
 
 
 _DOING = {"run": "working", "drain": "draining", "stop": "stopping", "kill": "stopping now"}
+
+
+MOST_NAMED = 5
+
+
+async def unknown_task(store: Store, task: str) -> str | None:
+    """Return why no living worker can run the task; None if one can."""
+    living = await _living(store)
+    known = {name for worker in living for name in worker.tasks}
+    if task in known:
+        return None
+    if not living:
+        return f'no worker is running, so nobody can say whether there is a task "{task}"'
+    return f'no running worker knows the task "{task}"{_meant(task, known)}'
+
+
+async def unheard_queue(store: Store, queue: str) -> str | None:
+    """Return why no living worker takes jobs from the queue; None if one does."""
+    living = await _living(store)
+    heard = {name for worker in living for name in worker.queues}
+    if queue in heard:
+        return None
+    if not living:
+        return f'no worker is running, and so none listens to the queue "{queue}"'
+    names = sorted(heard)
+    more = ", …" if len(names) > MOST_NAMED else ""
+    theirs = f"they listen to {', '.join(names[:MOST_NAMED])}{more}"
+    return f'no worker listens to the queue "{queue}": {theirs}{_meant(queue, heard)}'
+
+
+async def _living(store: Store) -> list[WorkerInfo]:
+    return present(await store.work.living())
+
+
+def _meant(word: str, known: Collection[str]) -> str:
+    near = get_close_matches(word, known, n=1)
+    return f'; did you mean "{near[0]}"?' if near else ""

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from duly import clock
 from duly.clock import boottime
+from duly.engine.death_watch import present
 from duly.model.alert import KINDS
 from duly.model.worker import WorkerInfo
 from duly.store.activity import LENGTHS, Depth
@@ -19,7 +20,6 @@ from duly.store.counters import Durations
 from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.store import Store
 from duly.version import __version__
-from duly.views.workers import present
 
 METRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 MICROSECONDS: Final = 1_000_000

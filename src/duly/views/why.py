@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from duly.durations import MICROSECOND, show_duration
+from duly.engine.death_watch import is_gone, present
 from duly.errors import DulyError, NotFound
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.job import StoredJob
@@ -42,7 +43,6 @@ from duly.views.access import own_record
 from duly.views.flow import lineage_of
 from duly.views.overdue import find_overdue, runs_due
 from duly.views.schedules import schedule_named, upcoming_one
-from duly.views.workers import is_gone, present
 
 ENOUGH_RUNS = 3  # needed to know the usual run time
 # A clock change this near to a moment is mentioned in its explanation.

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from duly.web.svg.series import HEIGHT, Chart, ChartLine, nice
+from duly.web.svg.charts import HEIGHT, Chart, ChartLine, nice
 
 
 def chart(*lines: ChartLine, stacked: bool = False) -> Chart:

@@ -13,7 +13,6 @@ from duly.app.nouns import StoreNouns
 from duly.app.schedules import taken_back
 from duly.cli.app_and_store import NEEDS_YOU, ask, store_option
 from duly.cli.formats import (
-    NOTHING,
     OUTPUTS,
     Listing,
     View,
@@ -405,13 +404,12 @@ def _backfill_lines(done: Backfill, output: str) -> Sequence[BackfillLine]:
 
 def _backfill_listing(zone: str) -> Listing[BackfillLine]:
     return Listing(
-        headings=("DUE", "OUTCOME", "WHY", "JOB"),
-        row=lambda line, view: (
-            view.moment(line.due_at, zone),
-            line.outcome,
-            line.reason or NOTHING,
-            NOTHING if line.job_id is None else str(line.job_id),
-        ),
+        columns={
+            "DUE": lambda line, view: view.moment(line.due_at, zone),
+            "OUTCOME": "outcome",
+            "WHY": "reason",
+            "JOB": "job_id",
+        },
         name=lambda line: str(iso(line.due_at)),
         nothing="",
     )

@@ -114,8 +114,14 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
         view,
         found,
         Listing(
-            headings=("DUE", "OUTCOME", "WHY", "LATENESS", "TOOK", "JOB"),
-            row=lambda fire, view: _moment_row(fire, view, zone),
+            columns={
+                "DUE": lambda fire, view: view.moment(fire.due_at, zone),
+                "OUTCOME": lambda fire, _: _outcome(fire),
+                "WHY": lambda fire, _: fire.reason,
+                "LATENESS": lambda fire, _: _length(fire.lateness),
+                "TOOK": lambda fire, _: _length(fire.took),
+                "JOB": lambda fire, _: _job(fire),
+            },
             plain=lambda fire: as_dict(FireView.of(fire)),
             name=lambda fire: str(iso(fire.due_at)),
             nothing=f"no run of {name} was due"
@@ -128,22 +134,6 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
 def _by_next(schedule: Schedule) -> tuple[bool, float, str]:
     waits = schedule.next_at is None or schedule.paused
     return waits, schedule.next_at.timestamp() if schedule.next_at else 0, schedule.name
-
-
-def _row(schedule: Schedule, view: View) -> tuple[str, ...]:
-    zone, last = own_zone(schedule.plan), schedule.last
-    return (
-        _next(schedule, view),
-        _left(schedule, view),
-        view.moment(last.due_at) if last else NOTHING,
-        view.passed(last.due_at) if last else NOTHING,
-        last.outcome if last else NOTHING,
-        schedule.name,
-        schedule.rule,
-        zone or NOTHING,
-        schedule.task,
-        schedule.owner,
-    )
 
 
 def _next(schedule: Schedule, view: View) -> str:
@@ -171,9 +161,20 @@ def overdue_for(schedule: Schedule, view: View) -> timedelta | None:
 
 
 SCHEDULES: Listing[Schedule] = Listing(
-    headings=("NEXT", "IN", "LAST", "AGO", "OUTCOME", "SCHEDULE"),
-    wide=("RULE", "ZONE", "TASK", "OWNER"),
-    row=_row,
+    columns={
+        "NEXT": _next,
+        "IN": _left,
+        "LAST": lambda one, view: view.moment(one.last.due_at if one.last else None),
+        "AGO": lambda one, view: view.passed(one.last.due_at if one.last else None),
+        "OUTCOME": lambda one, _: one.last.outcome if one.last else NOTHING,
+        "SCHEDULE": "name",
+    },
+    wide={
+        "RULE": "rule",
+        "ZONE": lambda schedule, _: own_zone(schedule.plan) or NOTHING,
+        "TASK": "task",
+        "OWNER": "owner",
+    },
     plain=lambda schedule: as_dict(ScheduleView.of(schedule)),
     name=lambda schedule: schedule.name,
     nothing='nothing is scheduled; try: duly schedules add "every 5m" -- date',
@@ -181,15 +182,8 @@ SCHEDULES: Listing[Schedule] = Listing(
 )
 
 
-def _moment_row(fire: Fire, view: View, zone: str | None) -> tuple[str, ...]:
-    return (
-        view.moment(fire.due_at, zone),
-        _outcome(fire),
-        fire.reason,
-        _length(fire.lateness),
-        _length(fire.took),
-        NOTHING if fire.job_id is None else f"{fire.job_id} {fire.state or 'deleted'}",
-    )
+def _job(fire: Fire) -> str:
+    return NOTHING if fire.job_id is None else f"{fire.job_id} {fire.state or 'deleted'}"
 
 
 def _outcome(fire: Fire) -> str:

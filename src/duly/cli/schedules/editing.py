@@ -21,8 +21,8 @@ from duly.model.schedule import Plan, StoredSchedule
 from duly.model.schedule_fields import ScheduleField, fields_on
 from duly.policy.why.answer import plural
 from duly.rules import parse
+from duly.views.capacity import unknown_task
 from duly.views.schedules import own_zone
-from duly.views.workers import unknown_task
 
 NONE = "none"
 _COMMAND = "duly.cli.schedules.command"

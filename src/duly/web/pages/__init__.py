@@ -2,13 +2,11 @@
 
 from typing import Final
 
-from duly.web.pages.capacity import CAPACITY
-from duly.web.pages.events import EVENTS
 from duly.web.pages.jobs import JOBS
+from duly.web.pages.overview import CAPACITY, TODAY
 from duly.web.pages.schedule_forms import FORMS
-from duly.web.pages.schedules import SCHEDULES
+from duly.web.pages.schedules import EVENTS, SCHEDULES
 from duly.web.pages.system import SYSTEM
-from duly.web.pages.today import TODAY
 from duly.web.routes import WebRoute
 
 # A name of a schedule may hold any character, so the routes of one schedule are the last of those.

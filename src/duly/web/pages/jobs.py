@@ -31,11 +31,11 @@ from duly.views.job import (
     whole_log,
 )
 from duly.views.schedules import matching_schedules
+from duly.web.rendering import as_json, bare
 from duly.web.request import WebRequest
 from duly.web.routes import LIVE, PageRouter, Values, WebServices
 from duly.web.svg.gantt import AttemptBar, Kind, draw_attempts
 from duly.web.svg.graph import draw_flow
-from duly.web.task_text import as_json, bare
 
 JOBS: Final = PageRouter(tenants=True)
 LIMIT: Final = 50

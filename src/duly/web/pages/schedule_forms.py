@@ -34,9 +34,9 @@ from duly.registry.parameters import Parameters
 from duly.rules import at, local_time, zone_names
 from duly.views.schedules import own_zone
 from duly.web.pages.schedules import OWNERS
+from duly.web.rendering import as_json
 from duly.web.request import WebRequest
 from duly.web.routes import PageRouter, Values
-from duly.web.task_text import as_json
 
 FORMS: Final = PageRouter(tenants=True)
 MOST_SHOWN: Final = 40

@@ -19,8 +19,8 @@ from markupsafe import Markup
 from duly.policy.redaction import shortened
 from duly.policy.why import about
 from duly.views.flow import AWAITING, FlowView, StepView
+from duly.web.rendering import shown
 from duly.web.svg.drawing import framed, number, rectangle, text, titled
-from duly.web.task_text import shown
 
 SWEEPS: Final = 8
 ROUNDS: Final = 12
