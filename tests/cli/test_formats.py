@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import click
 import pytest
 
-from duly.cli.formats import Listing, View, iso, read_length, read_moment, written
+from duly.cli.formats import Listing, View, iso, written
+from duly.errors import InvalidValue
 from duly.policy.redaction import one_line
+from duly.views.times import read_length, read_moment
 from tests.cli.test_schedules import done, store
 
 __all__ = ["store"]
@@ -152,15 +153,14 @@ def test_a_moment_for_programs_is_in_utc() -> None:
     ],
 )
 def test_a_time_without_an_offset_is_on_the_clock_of_the_zone(text: str, read: str) -> None:
-    assert iso(read_moment(text, zone="Europe/Berlin", option="--since")) == read
+    assert iso(read_moment(text, zone="Europe/Berlin", what="--since")) == read
 
 
 def test_what_is_no_time_is_refused_for_the_option_it_was_given_to() -> None:
-    with pytest.raises(click.BadParameter, match="needs an offset, as in 2026-11-16T00:00Z"):
-        read_moment("2026-11-16", zone=None, option="--since")
-    with pytest.raises(click.BadParameter, match='"noon" is not a time') as refused:
-        read_moment("noon", zone="UTC", option="--since")
-    assert refused.value.param_hint == "--since"
+    with pytest.raises(InvalidValue, match="needs an offset, as in 2026-11-16T00:00Z"):
+        read_moment("2026-11-16", zone=None, what="--since")
+    with pytest.raises(InvalidValue, match='--since: "noon" is not a time'):
+        read_moment("noon", zone="UTC", what="--since")
     assert read_length("2h") == timedelta(hours=2)
     assert read_length("2026-11-16") is None
 

@@ -18,7 +18,6 @@ from duly.cli.formats import (
     NounGroup,
     View,
     list_options,
-    read_past,
     show_list,
     utc_option,
     view_json,
@@ -37,6 +36,7 @@ from duly.views.event import (
     event_detail,
     event_list,
 )
+from duly.views.times import read_past
 
 MOST_LISTED: Final = 1_000
 LONGEST_CELL: Final = 60
@@ -299,7 +299,7 @@ def _moment(text: str, option: str, now: datetime) -> datetime:
     """Parse a time, or a duration before now; ``now`` includes events of this moment."""
     if text.strip() == "now":
         return now + timedelta.resolution
-    return read_past(text, zone=None, option=option, now=now)
+    return read_past(text, zone=View().zone, what=option, now=now)
 
 
 def _make_sure(foreseen: ReplayResult, *, yes: bool) -> None:

@@ -20,10 +20,8 @@ import click
 from duly.cli.app_and_store import ask
 from duly.cli.output import command, roughly, table
 from duly.clock import now, sleep
-from duly.durations import parse_duration
-from duly.errors import RuleError, ZoneMissing
 from duly.policy.redaction import json_text
-from duly.rules import at, local_time
+from duly.rules import local_time
 from duly.settings.loading import machine_zone
 from duly.views import as_dict
 
@@ -31,13 +29,11 @@ if TYPE_CHECKING:
     from duly.app import Store
 
 T = TypeVar("T")
-Column: TypeAlias = "str | Callable[[T, View], str]"
 
 OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 SECONDS_BETWEEN_LOOKS = 2
 NOTHING = "-"
 _TO_THE_TOP = "\x1b[H\x1b[2J"
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 class NounGroup(click.Group):
@@ -116,6 +112,9 @@ class View:
         return NOTHING if moment is None else f"{roughly(max(self.now - moment, timedelta()))} ago"
 
 
+Column: TypeAlias = str | Callable[[T, View], str]
+
+
 def view_json(view: object) -> str:
     """Return a view as JSON, with the same fields as in the HTTP API."""
     return json_text(as_dict(view))
@@ -129,10 +128,10 @@ class Listing(Generic[T]):
     several values with commas, and none as ``-``.
     """
 
-    columns: "Mapping[str, Column[T]]"  # by heading
+    columns: Mapping[str, Column[T]]  # by heading
     name: Callable[[T], str]
     nothing: str  # the message for an empty list
-    wide: "Mapping[str, Column[T]]" = field(default_factory=dict)  # more columns, with -o wide
+    wide: Mapping[str, Column[T]] = field(default_factory=dict)  # more columns, with -o wide
     colour: Callable[[T], str | None] = lambda _: None
     plain: Callable[[T], Mapping[str, object]] = as_dict  # for JSON
 
@@ -218,57 +217,6 @@ def iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def read_when(text: str, *, zone: str | None, option: str) -> datetime | timedelta:
-    """Parse a duration, or a time as ``read_moment`` does."""
-    length = read_length(text)
-    if length is not None:
-        return length
-    return read_moment(text, zone=zone, option=option, or_length=True)
-
-
-def read_past(text: str, *, zone: str | None, option: str, now: datetime) -> datetime:
-    """Parse a time, or a duration before ``now``; the word "now" is ``now``."""
-    if text.strip() == "now":
-        return now
-    found = read_when(text, zone=zone or machine_zone() or "UTC", option=option)
-    return now - found if isinstance(found, timedelta) else found
-
-
-def read_moment(text: str, *, zone: str | None, option: str, or_length: bool = False) -> datetime:
-    """Parse an ISO time; without an offset, it is in ``zone``.
-
-    ``or_length``: the error mentions that a duration is possible, too.
-    """
-    whole = text.strip().replace(" ", "T", 1)
-    whole = whole if "T" in whole else f"{whole}T00:00"
-    try:
-        moment = at(whole, zone=zone).after(_BEGINNING)
-    except ZoneMissing:
-        hint = f'"{text}" needs an offset, as in {whole}Z, or --zone'
-        raise click.BadParameter(hint, param_hint=option) from None
-    except RuleError:
-        hint = f'"{text}" is not a time; {_how_to_write(text.strip(), or_length=or_length)}'
-        raise click.BadParameter(hint, param_hint=option) from None
-    if moment is None:
-        raise click.BadParameter(f'"{text}" does not exist in {zone}', param_hint=option)
-    return moment
-
-
-def _how_to_write(text: str, *, or_length: bool) -> str:
-    moment = "2026-11-16T09:00, optionally with Z or +01:00"
-    if or_length and text.isascii() and text.isdigit():
-        return f"give a unit, {text}s, {text}m or {text}h, or write it as {moment}"
-    return f"write it as {moment}{'; or a duration, as 5m or 2h' if or_length else ''}"
-
-
-def read_length(text: str) -> timedelta | None:
-    """Parse a duration; None if it is not one."""
-    try:
-        return parse_duration(text)
-    except RuleError:
-        return None
-
-
 def _table(items: Sequence[T], view: View, listing: Listing[T]) -> str:
     columns = {**listing.columns, **(listing.wide if view.output == "wide" else {})}
     rows = [[cell(item, view, column) for column in columns.values()] for item in items]
@@ -281,7 +229,7 @@ def _table(items: Sequence[T], view: View, listing: Listing[T]) -> str:
     return "\n".join([click.style(head, bold=True), *painted])
 
 
-def cell(item: T, view: View, column: "Column[T]") -> str:
+def cell(item: T, view: View, column: Column[T]) -> str:
     if not isinstance(column, str):
         return column(item, view)
     match attrgetter(column)(item):

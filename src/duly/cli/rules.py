@@ -12,12 +12,12 @@ from shlex import quote
 import click
 
 from duly.cli.app_and_store import settled, store_of
-from duly.cli.formats import read_moment
 from duly.cli.options import WholeNumber
 from duly.cli.output import RuleRefused, roughly, table
 from duly.clock import now
 from duly.errors import DulyError, RuleError
 from duly.rules import On, Rule, Spaced, clock_change_notes, local_time, parse
+from duly.views.times import read_moment
 
 MOST_MOMENTS = 10_000
 MOST_SKIPPED = 1_000
@@ -113,7 +113,7 @@ def next_moments(
             found, skipped = known
         after = now()
         if start:
-            after = read_moment(start, zone=found.stated_zone or zone, option="--from")
+            after = read_moment(start, zone=found.stated_zone or zone, what="--from")
         if isinstance(found, Spaced):
             _show_spaced(found, after.replace(microsecond=0), output)
         else:

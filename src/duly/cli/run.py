@@ -11,7 +11,6 @@ from duly.app import Store
 from duly.app.access import login
 from duly.app.schedule_files import built_in
 from duly.cli.app_and_store import NEEDS_YOU, app_of, ask, has_app, imported, settled
-from duly.cli.formats import read_length, read_when
 from duly.cli.inputs import read_arguments
 from duly.cli.options import app_option
 from duly.cli.output import command, say
@@ -24,6 +23,7 @@ from duly.model.states import State
 from duly.policy.redaction import one_line
 from duly.registry.app_loading import find
 from duly.registry.option_values import is_rule
+from duly.views.times import read_length, read_when
 from duly.views.why import hindrance, unfinished
 
 TIMED_OUT: Final = 4
@@ -143,7 +143,7 @@ def _moment(text: str) -> timedelta | datetime | str:
         )
     if is_rule(text):
         return text
-    return read_when(text, zone=None, option="--run-after")
+    return read_when(text, zone=None, what="--run-after")
 
 
 def _length(text: str) -> timedelta:

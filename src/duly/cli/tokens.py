@@ -11,13 +11,13 @@ from duly.cli.formats import (
     NounGroup,
     View,
     list_options,
-    read_when,
     show_list,
 )
 from duly.model.access import Token
 from duly.settings.loading import machine_zone
 from duly.views import as_dict
 from duly.views.access import TokenView
+from duly.views.times import read_when
 
 NEVER = "never"
 _NAME = click.argument("name", metavar="NAME")
@@ -88,7 +88,7 @@ def create(*, name: str, role: Any, tenant: str | None, expires: str, store: str
     """
     end: Any = None
     if expires != NEVER:
-        end = read_when(expires, zone=machine_zone(), option="--expires")
+        end = read_when(expires, zone=machine_zone(), what="--expires")
     made = ask(
         store,
         lambda there: StoreNouns(there).tokens.acreate(name, role=role, tenant=tenant, expires=end),

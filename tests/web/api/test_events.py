@@ -161,7 +161,7 @@ def test_a_button_says_it_with_a_form(api: Api) -> None:
         ("/events/x", 404, 'there is no event "x": event ids are numbers'),
         ("/events?name=a*b", 422, "a star stands at the end"),
         ("/events?after=x", 422, "not a cursor of events"),
-        ("/events?since=7", 422, 'say "7s"'),
+        ("/events?since=7", 422, "give a unit, 7s"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(api: Api, path: str, status: int, saying: str) -> None:

@@ -17,8 +17,6 @@ from duly.cli.formats import (
     Listing,
     View,
     iso,
-    read_past,
-    read_when,
     utc_option,
     written,
 )
@@ -29,6 +27,7 @@ from duly.model.schedule import StoredSchedule
 from duly.settings.loading import machine_zone
 from duly.views.schedule_detail import drift
 from duly.views.schedules import Schedule, own_zone, zone_of
+from duly.views.times import read_past, read_when
 
 NAME = click.argument("name", metavar="NAME")
 MOST_SKIPPED = 100
@@ -78,7 +77,7 @@ def pause(
     async def paused(there: Store) -> tuple[Schedule, str | None]:
         zone = await zone_of(there, name)
         here = zone or machine_zone() or "UTC"
-        moment = None if until is None else read_when(until, zone=here, option="--until")
+        moment = None if until is None else read_when(until, zone=here, what="--until")
         done = await StoreNouns(there).schedules.apause(
             name, until=moment, note=note, catch_up=catch_up
         )
@@ -170,7 +169,7 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
         moment = progress.now
         if name is not None and to is not None:
             zone = await zone_of(there, name)
-            moment = read_past(to, zone=zone, option="--to", now=progress.now)
+            moment = read_past(to, zone=zone or View().zone, what="--to", now=progress.now)
         return [await there.schedules.rewind(one, to=moment) for one in names]
 
     done = ask(store, rewound)
@@ -336,7 +335,7 @@ def backfill(  # noqa: PLR0913 - one for each option
         zone = await zone_of(there, name) or machine_zone() or "UTC"
         now = (await there.maintenance.progress()).now
         between = [
-            read_past(text, zone=zone, option=option, now=now)
+            read_past(text, zone=zone, what=option, now=now)
             for text, option in ((start, "--from"), (end, "--to"))
         ]
         people = StoreNouns(there).schedules

@@ -16,7 +16,6 @@ from duly.cli.formats import (
     View,
     iso,
     list_options,
-    read_past,
     show_list,
     utc_option,
     view_json,
@@ -32,6 +31,7 @@ from duly.views import as_dict
 from duly.views.fires import Fire, FireView
 from duly.views.schedule_detail import ScheduleDetail, removed_schedules, schedule_detail
 from duly.views.schedules import Schedule, ScheduleView, own_zone, schedule_list, zone_of
+from duly.views.times import read_past
 
 MOST_SHOWN = 10_000
 SHOWN = 5  # next runs, last runs and changes that ``show`` prints
@@ -106,7 +106,7 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
         zone = await zone_of(there, name)
         begin = None
         if since is not None:
-            begin = read_past(since, zone=zone, option="--since", now=now())
+            begin = read_past(since, zone=zone or View().zone, what="--since", now=now())
         return await StoreNouns(there).schedules.ahistory(name, since=begin, limit=count)
 
     show_list(

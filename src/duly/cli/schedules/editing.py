@@ -10,7 +10,7 @@ import click
 from duly.app import Store
 from duly.app.schedule_drafts import COMMAND, changed_plan, new_plan
 from duly.cli.app_and_store import app_of, ask, has_app, imported, settled, store_option
-from duly.cli.formats import View, read_moment, utc_option
+from duly.cli.formats import View, utc_option
 from duly.cli.inputs import read_arguments
 from duly.cli.options import F, WholeNumber, with_options
 from duly.cli.output import RuleRefused
@@ -23,6 +23,7 @@ from duly.policy.why.answer import plural
 from duly.rules import parse
 from duly.views.capacity import unknown_task
 from duly.views.schedules import own_zone
+from duly.views.times import read_moment
 
 NONE = "none"
 _COMMAND = "duly.cli.schedules.command"
@@ -211,7 +212,7 @@ def spoken(options: Mapping[str, Any]) -> dict[str, Any]:
 def in_zone(words: Mapping[str, Any], zone: str | None) -> dict[str, Any]:
     """Return ``words`` with start and end parsed; without an offset they are in ``zone``."""
     read = {
-        word: read_moment(words[word], zone=zone, option=f"--{word}")
+        word: read_moment(words[word], zone=zone, what=f"--{word}")
         for word in words
         if OPTIONS[word].kind == "moment" and words[word] is not None
     }

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from duly.cli.app_and_store import ask, output_option, run, store_option
-from duly.cli.formats import NOTHING, View, iso, read_length, read_moment, utc_option
+from duly.cli.formats import NOTHING, View, iso, utc_option
 from duly.cli.output import RuleRefused, roughly, table
 from duly.cli.schedules.editing import TypedCall, changed, new, policy_options, spoken
 from duly.cli.schedules.simulation_chart import drawn
@@ -36,6 +36,7 @@ from duly.rehearse import simulate as simulated
 from duly.rules import local_time, parse
 from duly.settings.loading import machine_zone
 from duly.views.schedules import own_zone
+from duly.views.times import read_length, read_moment
 
 WIDTH, WIDEST = 100, 160  # without a terminal; at most, to stay readable
 
@@ -292,7 +293,7 @@ def _moment(text: str, after: datetime, zone: str, option: str) -> datetime:
         found = rule.after(after - _JUST_BEFORE)
         if found is not None:
             return found
-    return read_moment(text, zone=zone, option=option, or_length=True)
+    return read_moment(text, zone=zone, what=option, or_length=True)
 
 
 def _runtime(text: str | None, known: KnownSchedule | None) -> timedelta:

@@ -10,7 +10,7 @@ null. Moments are RFC 3339, durations texts such as ``5m``.
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from inspect import cleandoc
 from typing import (
@@ -31,13 +31,11 @@ import msgspec
 from msgspec import UNSET, Meta, inspect
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from duly.durations import is_bare_number, parse_duration
-from duly.errors import InvalidValue, NotFound, RuleError, ZoneMissing
+from duly.clock import now
+from duly.errors import InvalidValue, NotFound
 from duly.model.access import Role
 from duly.model.payload import check_text, encode
-from duly.model.policies import check_moment
-from duly.registry.option_values import is_rule
-from duly.rules import at
+from duly.views.times import read_past, read_when
 from duly.web.authentication import CSRF_FIELD
 from duly.web.rendering import render
 from duly.web.request import WebRequest
@@ -275,7 +273,6 @@ T = TypeVar("T")
 
 MOST: Final = 1_000  # of a list, at once
 LARGEST: Final = 2**63 - 1
-_BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 def described(description: str, **limits: Any) -> Meta:
@@ -324,61 +321,11 @@ def said_in(body: msgspec.Struct, *names: str) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not UNSET}
 
 
+def since_in(what: str, text: str | None, *, zone: str | None = None) -> datetime | None:
+    """Parse a time, or a duration ago; None if it is not given."""
+    return read_past(text, what=what, now=now(), zone=zone) if text and text.strip() else None
+
+
 def when_in(what: str, text: str | None, *, zone: str | None = None) -> datetime | timedelta | None:
-    """Parse a time, or a duration from now; a time without an offset is in ``zone``."""
-    if text is None or not text.strip():
-        return None
-    if is_bare_number(text) or text.strip().isdecimal():
-        raise InvalidValue(
-            f'{what}={text}: say "{text.strip()}s" or "{text.strip()}m", or a moment'
-        )
-    try:
-        return parse_duration(text)
-    except RuleError:
-        return moment_in(what, text, zone=zone)
-
-
-def start_in(what: str, text: str | None) -> datetime | timedelta | str | None:
-    """Return the earliest start of a job; a rule, which stands for its next moment, as text."""
-    return text if text and is_rule(text) else when_in(what, text)
-
-
-def moment_in(what: str, text: str, *, zone: str | None = None) -> datetime:
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise InvalidValue(
-            f"{what}={text[:100]!r}: a moment is written as 2026-03-05T02:00:00Z, "
-            "a length of time as 2h"
-        ) from None
-    if found.tzinfo is None:
-        found = _on_the_clock(what, found, zone)
-    check_moment(what, found)
-    return found
-
-
-def _on_the_clock(what: str, naive: datetime, zone: str | None) -> datetime:
-    try:
-        found = at(naive.isoformat(), zone=zone).after(_BEGINNING)
-    except ZoneMissing:
-        raise InvalidValue(f"{what}={naive.isoformat()}: in which zone? Say …Z for UTC") from None
-    except RuleError as error:
-        raise InvalidValue(f"{what}: {error}") from None
-    if found is None:
-        raise InvalidValue(f"{what}={naive.isoformat()} does not exist in {zone}")
-    return found
-
-
-def since_in(
-    what: str, text: str | None, now: datetime, *, zone: str | None = None
-) -> datetime | None:
-    """Parse a time, or a duration before ``now``."""
-    found = when_in(what, text, zone=zone)
-    if not isinstance(found, timedelta):
-        return found
-    try:
-        moment = now - found
-    except OverflowError:
-        raise InvalidValue(f"{what}={text}: that is longer ago than anything") from None
-    check_moment(what, moment)
-    return moment
+    """Parse a time, or a duration from now; None if it is not given."""
+    return read_when(text, what=what, zone=zone) if text and text.strip() else None

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Meta, field
 
 from duly.app.events import emitted
-from duly.clock import now
 from duly.errors import InvalidValue
 from duly.model.event import EventFilter
 from duly.views import Listed
@@ -104,8 +103,8 @@ async def events(request: WebRequest, query: EventQuery) -> Listed[EventView]:
         EventFilter(
             pattern=query.name,
             key=query.key,
-            since=since_in("since", query.since, now()),
-            until=since_in("until", query.until, now()),
+            since=since_in("since", query.since),
+            until=since_in("until", query.until),
         ),
         after=query.after,
         limit=query.limit,
@@ -155,13 +154,13 @@ async def replay(request: WebRequest, body: ReplayEvents) -> ReplayResult:
 
     Events that it has reacted to are skipped, so the call can be repeated.
     """
-    since = since_in("since", body.since, now())
+    since = since_in("since", body.since)
     if since is None:
         raise InvalidValue("since: give the start, as 2d or 2026-03-05T02:00:00Z")
     return await request.app.events.areplay(
         body.schedule,
         since,
-        since_in("until", body.until, now()),
+        since_in("until", body.until),
         pattern=body.only,
         dry_run=body.dry_run,
     )

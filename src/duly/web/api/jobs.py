@@ -17,6 +17,7 @@ from duly.model.job import JobRequest
 from duly.model.job_filter import parse_filter
 from duly.model.outcome import ReportAnswer
 from duly.model.states import State
+from duly.registry.option_values import is_rule
 from duly.views import Listed
 from duly.views.failures import FailureGroup
 from duly.views.flow import FlowView, PartView, flow_detail, step_parts
@@ -43,7 +44,7 @@ from duly.web.api.endpoint import (
     Words,
     described,
     once_of,
-    start_in,
+    when_in,
 )
 from duly.web.request import WebRequest
 
@@ -346,7 +347,8 @@ async def _enqueued(
 
 def _call(request: WebRequest, body: Enqueue) -> JobRequest:
     words = msgspec.structs.asdict(body)
-    words["run_after"] = start_in("run_after", body.run_after)
+    if not body.run_after or not is_rule(body.run_after):  # a rule stands for its next moment
+        words["run_after"] = when_in("run_after", body.run_after)
     task, args = words.pop("task"), words.pop("args")
     return call_named(request.app.registry, task, args, **words, submitter=request.user.name)
 

@@ -8,7 +8,6 @@ from msgspec import UNSET, Meta, UnsetType, defstruct, field
 
 from duly.app.calls_by_name import edited_by_name, plan_named, run_with, runs_without_event
 from duly.app.schedules import added, rewound, taken_back
-from duly.clock import now
 from duly.model.fire import Backfill
 from duly.model.job import Owner
 from duly.model.schedule_fields import ScheduleField, fields_on
@@ -18,6 +17,7 @@ from duly.views.access import own_filter
 from duly.views.fires import FireView
 from duly.views.schedule_detail import ScheduleChangeView, schedule_changes
 from duly.views.schedules import RuleView, ScheduleView, rule_facts, schedule_moments, zone_of
+from duly.views.times import read_moment
 from duly.views.why import WhyView, answer_schedule
 from duly.web.api.endpoint import (
     Body,
@@ -27,7 +27,6 @@ from duly.web.api.endpoint import (
     Since,
     When,
     described,
-    moment_in,
     said_in,
     since_in,
     when_in,
@@ -273,8 +272,8 @@ async def backfill(request: WebRequest, name: str, body: Backfilling) -> Backfil
     zone = await zone_here(request)
     return await request.app.schedules.abackfill(
         name,
-        moment_in("start", body.start, zone=zone),
-        moment_in("end", body.end, zone=zone),
+        read_moment(body.start, what="start", zone=zone),
+        read_moment(body.end, what="end", zone=zone),
         dry_run=body.dry_run,
         again=body.again,
     )
@@ -285,7 +284,7 @@ async def backfill(request: WebRequest, name: str, body: Backfilling) -> Backfil
 )
 async def rewind(request: WebRequest, name: str, body: RewindBody) -> ScheduleView:
     """Rewind a schedule after the database's clock was ahead; nothing runs twice."""
-    to = since_in("to", body.to, now(), zone=await zone_here(request))
+    to = since_in("to", body.to, zone=await zone_here(request))
     return ScheduleView.of(await request.app.ask(rewound, name, to=to))
 
 
@@ -341,8 +340,8 @@ async def history(request: WebRequest, name: str, query: HistoryQuery) -> Listed
     """
     found = await request.app.schedules.ahistory(
         name,
-        since=since_in("since", query.since, now()),
-        until=since_in("until", query.until, now()),
+        since=since_in("since", query.since),
+        until=since_in("until", query.until),
         limit=query.limit,
     )
     after = found[-1].due_at.isoformat() if len(found) == query.limit else None
@@ -414,7 +413,7 @@ def _words(body: PolicyFields, zone: str | None) -> dict[str, Any]:
     said = said_in(body, *_MEMBERS)
     for name, value in said.items():
         if _MEMBERS[name].kind == "moment" and value is not None:
-            said[name] = moment_in(name, value, zone=said.get("zone") or zone)
+            said[name] = read_moment(value, what=name, zone=said.get("zone") or zone)
     return said
 
 

@@ -13,6 +13,7 @@ from duly.model.access import Matter, Role
 from duly.settings.settings import keys
 from duly.views import Listed
 from duly.views.access import AcknowledgementView, AuditEntryView, TokenView
+from duly.views.times import read_moment
 from duly.views.today import TodayView
 from duly.views.today import status as look
 from duly.web.api.endpoint import (
@@ -23,7 +24,6 @@ from duly.web.api.endpoint import (
     Said,
     When,
     described,
-    moment_in,
     when_in,
 )
 from duly.web.request import WebRequest
@@ -173,7 +173,7 @@ async def acknowledge_one(request: WebRequest, body: Acknowledge) -> Acknowledge
 
     Send the `matter` of an item in `needs` of /status.
     """
-    until = moment_in("until", body.until)
+    until = read_moment(body.until, what="until")
     matter = Matter(subject=body.subject, kind=body.kind, until=until)
     found = await request.app.ask(acknowledge, matter, note=body.note)
     return AcknowledgementView.of(found.matter, found)

@@ -31,8 +31,9 @@ from duly.registry.annotations import resolved
 from duly.registry.codecs import ENCODER
 from duly.registry.definition import Definition
 from duly.registry.parameters import Parameters
-from duly.rules import at, local_time, zone_names
+from duly.rules import local_time, zone_names
 from duly.views.schedules import own_zone
+from duly.views.times import read_moment
 from duly.web.pages.schedules import OWNERS
 from duly.web.rendering import as_json
 from duly.web.request import WebRequest
@@ -149,17 +150,11 @@ def _moment(text: str, zone: str, what: str) -> datetime:
     """Parse the local time of a browser's datetime field in a time zone."""
     if not text:
         raise InvalidValue(f"say the {what} of the stretch")
-    moment = at(text, zone=zone).after(_BEGINNING)
-    if moment is None:
-        raise InvalidValue(f"{text} does not exist in {zone}: the clocks were set")
-    return moment
+    return read_moment(text, what=what, zone=zone)
 
 
 def _wall(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M}"
-
-
-_BEGINNING: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 @FORMS.page("/schedules/{name:path}/edit", "schedule_edit.html", "operator")
