@@ -8,7 +8,7 @@ from duly.model.limit import Queue
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.store.activity import MOST_COUNTED, Depth
 from duly.views.capacity import CapacityView, QueueLine, WorkerLine, many
-from duly.views.charts import QueueRates, Series
+from duly.views.charts import Percentiles, QueueRates, Series
 
 NOW = datetime(2027, 1, 4, 10, 0, tzinfo=UTC)
 NOTHING = Series(
@@ -17,12 +17,9 @@ NOTHING = Series(
     succeeded=(),
     failed=(),
     others=(),
-    waiting_p50=(),
-    waiting_p95=(),
-    running_p50=(),
-    running_p95=(),
-    lateness_p50=(),
-    lateness_p95=(),
+    waiting=Percentiles(),
+    running=Percentiles(),
+    lateness=Percentiles(),
     complete=True,
 )
 

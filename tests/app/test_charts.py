@@ -78,11 +78,11 @@ async def _see_an_hour(world: World) -> None:
     seen = await look(world)
     assert (len(seen.starts), seen.starts[-1], seen.complete) == (60, MONDAY + MINUTE, True)
     assert (seen.succeeded[-2:], seen.failed[-2:], seen.others[-2:]) == ((1, 1), (1, 0), (0, 0))
-    assert (seen.waiting_p50[-2], seen.running_p50[-2]) == (3.5, 35.0)
-    assert (seen.waiting_p50[0], seen.lateness_p50[-2:]) == (None, (None, None))
+    assert (seen.waiting.p50[-2], seen.running.p50[-2]) == (3.5, 35.0)
+    assert (seen.waiting.p50[0], seen.lateness.p50[-2:]) == (None, (None, None))
     other = await look(world, queue="mail")
     assert (other.succeeded[-2:], other.failed[-2:]) == ((0, 1), (0, 0))
-    assert other.waiting_p50[-2] is None
+    assert other.waiting.p50[-2] is None
 
 
 async def test_a_day_is_drawn_by_the_quarter_with_the_lateness_of_schedules(world: World) -> None:
@@ -93,7 +93,7 @@ async def test_a_day_is_drawn_by_the_quarter_with_the_lateness_of_schedules(worl
     seen = await look(world, span=24 * HOUR)
     assert (len(seen.starts), seen.step, seen.starts[-1]) == (96, 15 * MINUTE, MONDAY + HOUR)
     assert seen.succeeded[-1] == 1
-    assert seen.lateness_p95[-1] == pytest.approx(9.75)
+    assert seen.lateness.p95[-1] == pytest.approx(9.75)
 
 
 async def test_what_is_over_is_asked_for_once(world: World) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from duly.clock import boottime
 from duly.durations import HOUR, MINUTE
@@ -44,6 +44,11 @@ Counted: TypeAlias = tuple[int | None, ...]
 Seconds: TypeAlias = tuple[float | None, ...]
 
 
+class Percentiles(NamedTuple):
+    p50: Seconds = ()
+    p95: Seconds = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
     """A value for each stretch, the oldest first; None: not known yet, or nothing to measure.
@@ -56,12 +61,9 @@ class Series:
     succeeded: Counted
     failed: Counted
     others: Counted
-    waiting_p50: Seconds
-    waiting_p95: Seconds
-    running_p50: Seconds
-    running_p95: Seconds
-    lateness_p50: Seconds
-    lateness_p95: Seconds
+    waiting: Percentiles
+    running: Percentiles
+    lateness: Percentiles
     complete: bool  # whether every stretch is known
 
 
@@ -149,9 +151,13 @@ def _added(histograms: Iterable[Sequence[int]]) -> list[int]:
 def _series(
     found: Sequence[EndedStats | None], starts: Sequence[datetime], *, step: timedelta
 ) -> Series:
-    def lengths(name: str, share: float) -> Seconds:
-        return tuple(
-            None if one is None else percentile(getattr(one, name), share) for one in found
+    def lengths(name: str) -> Percentiles:
+        every = [None if one is None else getattr(one, name) for one in found]
+        return Percentiles(
+            *(
+                tuple(None if one is None else percentile(one, share) for one in every)
+                for share in (0.5, 0.95)
+            )
         )
 
     def counts(name: str) -> Counted:
@@ -163,12 +169,9 @@ def _series(
         succeeded=counts("succeeded"),
         failed=counts("failed"),
         others=counts("others"),
-        waiting_p50=lengths("waiting", 0.5),
-        waiting_p95=lengths("waiting", 0.95),
-        running_p50=lengths("running", 0.5),
-        running_p95=lengths("running", 0.95),
-        lateness_p50=lengths("lateness", 0.5),
-        lateness_p95=lengths("lateness", 0.95),
+        waiting=lengths("waiting"),
+        running=lengths("running"),
+        lateness=lengths("lateness"),
         complete=None not in found,
     )
 

@@ -3,7 +3,7 @@
 The page of capacity has the load of workers, queues and limits, and charts of the last hour or day.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -12,7 +12,7 @@ from duly.durations import parse_duration
 from duly.errors import InvalidValue, NotFound, RuleError
 from duly.policy.why import LocalClock, about
 from duly.views.capacity import CapacityView, capacity, limit_named, many, queue_named
-from duly.views.charts import Series
+from duly.views.charts import Percentiles, Series
 from duly.views.timeline import By, timeline
 from duly.web.request import WebRequest, segment
 from duly.web.routes import PageRouter, Values
@@ -117,36 +117,31 @@ async def show_capacity(request: WebRequest) -> Values:
 
 def charts_of(series: Series, clock: LocalClock) -> list[Chart]:
     labels = [clock.near(start) for start in series.starts]
-
-    def chart(title: str, said: str, *lines: ChartLine, stacked: bool = False) -> Chart:
-        shown: Callable[[float], str] = per_minute if stacked else _length
-        return Chart(
-            title=title, about=said, lines=lines, labels=labels, shown=shown, stacked=stacked
-        )
-
-    def lengths(
-        half: Sequence[float | None], most: Sequence[float | None]
-    ) -> tuple[ChartLine, ChartLine]:
-        return (
-            ChartLine(name="p50", kind="half", values=half),
-            ChartLine(name="p95", kind="most", values=most),
-        )
-
+    lengths = (
+        ("Queue latency", "from ready to started", series.waiting),
+        ("Run time", "from started to ended", series.running),
+        ("Lateness", "from due to started, of scheduled runs", series.lateness),
+    )
     return [
-        chart("Throughput", "ended jobs a minute", *_ended(series), stacked=True),
-        chart(
-            "Queue latency",
-            "from ready to started",
-            *lengths(series.waiting_p50, series.waiting_p95),
+        Chart(
+            title="Throughput",
+            about="ended jobs a minute",
+            lines=_ended(series),
+            labels=labels,
+            shown=per_minute,
+            stacked=True,
         ),
-        chart(
-            "Run time", "from started to ended", *lengths(series.running_p50, series.running_p95)
+        *(
+            Chart(title=title, about=said, lines=_percentiles(found), labels=labels, shown=_length)
+            for title, said, found in lengths
         ),
-        chart(
-            "Lateness",
-            "from due to started, of scheduled runs",
-            *lengths(series.lateness_p50, series.lateness_p95),
-        ),
+    ]
+
+
+def _percentiles(found: Percentiles) -> list[ChartLine]:
+    return [
+        ChartLine(name="p50", kind="half", values=found.p50),
+        ChartLine(name="p95", kind="most", values=found.p95),
     ]
 
 
@@ -179,10 +174,7 @@ def _length(seconds: float) -> str:
 
 def _rows(series: Series, clock: LocalClock) -> list[tuple[str, ...]]:
     """Return the values of the charts as table rows, newest first."""
-    lengths = (
-        *(series.waiting_p50, series.waiting_p95, series.running_p50, series.running_p95),
-        *(series.lateness_p50, series.lateness_p95),
-    )
+    lengths = (*series.waiting, *series.running, *series.lateness)
     return [
         (
             clock.near(start),
