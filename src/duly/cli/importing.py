@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,7 +71,31 @@ def import_command() -> None:
     """
 
 
-@import_command.command("crontab")
+def _importer(
+    name: str,
+    *,
+    each: tuple[str, str] = ("entry", "entries"),
+    cls: type[click.Command] | None = None,
+) -> Callable[[Callable[..., Imported]], click.Command]:
+    """Declare a command that prints what the function has converted."""
+
+    def declare(read: Callable[..., Imported]) -> click.Command:
+        @import_command.command(name, cls=cls)
+        @wraps(read)
+        def command(*, partial: bool = True, **words: Any) -> None:
+            try:
+                imported = read(**words)
+            except RuleError as error:
+                say(f"Error: {error}")
+                raise SystemExit(USAGE) from None
+            _print(imported, each=each, partial=partial)
+
+        return command
+
+    return declare
+
+
+@_importer("crontab", each=("line", "lines"))
 @_SOURCE
 @_ZONE
 @click.option(
@@ -78,7 +103,7 @@ def import_command() -> None:
     default=None,
     help="Whether each line has a user name before the command. Default: detect it.",
 )
-def crontab(source: str | None, *, zone: str | None, system: bool | None) -> None:
+def crontab(source: str | None, *, zone: str | None, system: bool | None) -> Imported:
     """Convert a crontab: SRC is a file, a folder such as /etc/cron.d, or - for stdin.
 
     \b
@@ -92,18 +117,15 @@ def crontab(source: str | None, *, zone: str | None, system: bool | None) -> Non
     def read(text: str) -> Imported:
         return from_crontab(text, zone=zone, machine_zone=machine_zone(), system=with_users)
 
-    def found() -> Imported:
-        if is_folder:
-            return _joined(str(source), read)
-        return read(_text(source, "crontab -l | duly import crontab"))
-
-    _print(found, each=("line", "lines"))
+    if is_folder:
+        return _joined(str(source), read)
+    return read(_text(source, "crontab -l | duly import crontab"))
 
 
-@import_command.command("systemd")
+@_importer("systemd")
 @_SOURCE
 @_ZONE
-def systemd(source: str | None, *, zone: str | None) -> None:
+def systemd(source: str | None, *, zone: str | None) -> Imported:
     """Convert timers and their services: SRC is a folder of units, a .timer, or - for stdin.
 
     \b
@@ -111,20 +133,16 @@ def systemd(source: str | None, *, zone: str | None) -> None:
       duly import systemd backup.timer             with backup.service in the same folder
       systemctl cat backup.timer backup.service | duly import systemd
     """
-
-    def found() -> Imported:
-        if source in (None, STDIN):
-            shown = _text(source, "systemctl cat backup.timer backup.service | duly import systemd")
-            return from_shown_units(shown, zone=zone, machine_zone=machine_zone())
-        return from_units(_units(Path(str(source))), zone=zone, machine_zone=machine_zone())
-
-    _print(found)
+    if source in (None, STDIN):
+        shown = _text(source, "systemctl cat backup.timer backup.service | duly import systemd")
+        return from_shown_units(shown, zone=zone, machine_zone=machine_zone())
+    return from_units(_units(Path(str(source))), zone=zone, machine_zone=machine_zone())
 
 
-@import_command.command("celery-beat")
+@_importer("celery-beat")
 @_SOURCE
 @click.option("--zone", metavar="ZONE", help="Time zone. Default: the Celery app's, or UTC.")
-def celery_beat(source: str | None, *, zone: str | None) -> None:
+def celery_beat(source: str | None, *, zone: str | None) -> Imported:
     """Convert a Celery beat_schedule, or the tables of django-celery-beat.
 
     SRC is module:attribute of a Celery app or of the schedule itself, the database with the tables
@@ -142,16 +160,12 @@ def celery_beat(source: str | None, *, zone: str | None) -> None:
     A module is imported in this Python: run the command where Celery is installed. A database is
     only read. For databases other than SQLite and PostgreSQL, use a dump.
     """
-
-    def found() -> Imported:
-        if _is_text(source):
-            return read_beat_dump(_text(source, "-"), zone=zone)
-        if source is None or is_database(source):
-            return read_beat_tables(_database(source), zone=zone)
-        schedule, own = beat_schedule(source)
-        return from_schedule(schedule, zone=zone or own)
-
-    _print(found)
+    if _is_text(source):
+        return read_beat_dump(_text(source, "-"), zone=zone)
+    if source is None or is_database(source):
+        return read_beat_tables(_database(source), zone=zone)
+    schedule, own = beat_schedule(source)
+    return from_schedule(schedule, zone=zone or own)
 
 
 _PARTIAL = click.option(
@@ -159,10 +173,10 @@ _PARTIAL = click.option(
 )
 
 
-@import_command.command("django-tasks-scheduler")
+@_importer("django-tasks-scheduler")
 @_SOURCE
 @_PARTIAL
-def django_tasks_scheduler(source: str | None, *, partial: bool) -> None:
+def django_tasks_scheduler(source: str | None) -> Imported:
     """Convert the tasks of django-tasks-scheduler 4.
 
     SRC is the database with its tables, by default the one that duly uses, or - for the output of
@@ -173,20 +187,16 @@ def django_tasks_scheduler(source: str | None, *, partial: bool) -> None:
       duly import django-tasks-scheduler postgresql://user@host/shop
       python manage.py export | duly import django-tasks-scheduler -
     """
-
-    def found() -> Imported:
-        if _is_text(source):
-            return read_tasks_export(_text(source, "-"))
-        return read_tasks_scheduler(_database(source))
-
-    _print(found, partial=partial)
+    if _is_text(source):
+        return read_tasks_export(_text(source, "-"))
+    return read_tasks_scheduler(_database(source))
 
 
-@import_command.command("django-q2")
+@_importer("django-q2")
 @_SOURCE
 @_ZONE
 @_PARTIAL
-def django_q2(source: str | None, *, zone: str | None, partial: bool) -> None:
+def django_q2(source: str | None, *, zone: str | None) -> Imported:
     """Convert the schedules of django-q2.
 
     SRC is the database with its tables, by default the one that duly uses, or - for the output of
@@ -198,20 +208,16 @@ def django_q2(source: str | None, *, zone: str | None, partial: bool) -> None:
       duly import django-q2 postgresql://user@host/shop --zone Europe/Berlin
       python manage.py dumpdata django_q.schedule | duly import django-q2 - --zone Europe/Berlin
     """
-
-    def found() -> Imported:
-        if _is_text(source):
-            return read_django_q_dump(_text(source, "-"), zone=zone)
-        return read_django_q(_database(source), zone=zone)
-
-    _print(found, partial=partial)
+    if _is_text(source):
+        return read_django_q_dump(_text(source, "-"), zone=zone)
+    return read_django_q(_database(source), zone=zone)
 
 
-@import_command.command("rq-scheduler")
+@_importer("rq-scheduler")
 @click.argument("source", metavar="SRC")
 @_ZONE
 @_PARTIAL
-def rq_scheduler(source: str, *, zone: str | None, partial: bool) -> None:
+def rq_scheduler(source: str, *, zone: str | None) -> Imported:
     """Convert the scheduled jobs of rq-scheduler: SRC is the URL of its Redis, which is only read.
 
     Jobs are pickles there; none is unpickled. A job whose arguments are plain values is converted,
@@ -221,11 +227,7 @@ def rq_scheduler(source: str, *, zone: str | None, partial: bool) -> None:
     \b
       duly import rq-scheduler redis://host:6379/0 --zone Europe/Berlin > schedules.toml
     """
-
-    def found() -> Imported:
-        return read_rq_scheduler(source, zone=zone, machine_zone=machine_zone())
-
-    _print(found, partial=partial)
+    return read_rq_scheduler(source, zone=zone, machine_zone=machine_zone())
 
 
 def _is_text(source: str | None) -> bool:
@@ -246,10 +248,10 @@ class _ShowsScript(click.Command):
             formatter.write(textwrap.indent(PRINT_JOBS, "  "))
 
 
-@import_command.command("apscheduler", cls=_ShowsScript)
+@_importer("apscheduler", cls=_ShowsScript)
 @_SOURCE
 @_ZONE
-def apscheduler(source: str | None, *, zone: str | None) -> None:
+def apscheduler(source: str | None, *, zone: str | None) -> Imported:
     """Convert jobs of APScheduler 3, one JSON object per line: SRC is a file, or - for stdin.
 
     A job store holds pickles, and unpickling runs code: duly never opens one. Run the lines of
@@ -264,18 +266,15 @@ def apscheduler(source: str | None, *, zone: str | None) -> None:
         click.echo(PRINT_JOBS, nl=False, err=True)
         raise SystemExit(USAGE)
 
-    def found() -> Imported:
-        if source not in (None, STDIN) and is_database(str(source)):
-            raise job_store_refused(shown_address(str(source)))
-        text = _text(source, "python print_jobs.py | duly import apscheduler")
-        if not text.strip():
-            raise InvalidValue(
-                "no input. Run this in the program that has the scheduler, and pipe its output "
-                f"here:\n\n{PRINT_JOBS}"
-            )
-        return from_printed(text, zone=zone, machine_zone=machine_zone())
-
-    _print(found)
+    if source not in (None, STDIN) and is_database(str(source)):
+        raise job_store_refused(shown_address(str(source)))
+    text = _text(source, "python print_jobs.py | duly import apscheduler")
+    if not text.strip():
+        raise InvalidValue(
+            "no input. Run this in the program that has the scheduler, and pipe its output "
+            f"here:\n\n{PRINT_JOBS}"
+        )
+    return from_printed(text, zone=zone, machine_zone=machine_zone())
 
 
 def _configured_zone() -> str | None:
@@ -287,42 +286,29 @@ def _configured_zone() -> str | None:
     return settings.zone
 
 
-def _print(
-    found: Callable[[], Imported],
-    *,
-    each: tuple[str, str] = ("entry", "entries"),
-    partial: bool = True,
-) -> None:
+def _print(imported: Imported, *, each: tuple[str, str], partial: bool) -> None:
     """Print the file, the notes, and the entries that could not be read (exit code 1).
 
     Without ``partial``, the file is not printed if an entry could not be read.
     """
-    try:
-        imported = found()
-    except RuleError as error:
-        say(f"Error: {error}")
-        raise SystemExit(USAGE) from None
-    unread = {*imported.unread}
     for note in imported.notes:
-        if note not in unread:
+        if note not in imported.unread:
             say(f"note: {one_line(redacted(note))}")
-    count = len(imported.sheet.schedules)
-    shown = partial or not unread
+    count, lost = len(imported.sheet.schedules), len(imported.unread)
+    shown = partial or not lost
     if shown:
         say(f"{count} schedule{'s' * (count != 1)}")
-    if count and shown:
-        click.echo(write(imported.sheet), nl=False)
-    if imported.unread:
-        for problem in imported.unread:
-            said = problem if shown else problem.removesuffix(LEFT_OUT)
-            say(f"warning: {one_line(redacted(said))}")
-        lost = len(imported.unread)
-        verb = "is" if lost == 1 else "are"
-        end = (
-            f" and {verb} left out" if shown else ": nothing is printed; --partial prints the rest"
-        )
-        say(f"{lost} {each[lost != 1]} could not be read{end}")
-        raise SystemExit(NEEDS_YOU)
+        if count:
+            click.echo(write(imported.sheet), nl=False)
+    if not lost:
+        return
+    for problem in imported.unread:
+        said = problem if shown else problem.removesuffix(LEFT_OUT)
+        say(f"warning: {one_line(redacted(said))}")
+    out = f" and {'is' if lost == 1 else 'are'} left out"
+    end = out if shown else ": nothing is printed; --partial prints the rest"
+    say(f"{lost} {each[lost != 1]} could not be read{end}")
+    raise SystemExit(NEEDS_YOU)
 
 
 def _text(source: str | None, example: str) -> str:
@@ -373,10 +359,8 @@ def _units(place: Path) -> dict[str, str]:
     else:
         paths = [path for suffix in _UNITS for path in place.glob(f"*{suffix}")]
         paths += [path for suffix in _UNITS for path in place.glob(f"*{suffix}.d/*.conf")]
-    reader, found = (
-        BoundedReader(),
-        [path for path in sorted(paths)[:MOST_FILES] if not path.is_dir()],
-    )
+    reader = BoundedReader()
+    found = (path for path in sorted(paths)[:MOST_FILES] if not path.is_dir())
     return {str(path): _file(path, reader) for path in found}
 
 

@@ -27,7 +27,7 @@ from duly.store.diagnostics import BadDay, Orphans, WantedTask
 from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.migrate import Schema, check
 from duly.store.store import SqlStore, Store
-from duly.views import Made, Text, View
+from duly.views import FilledView, Made, Text
 
 Level = Literal["ok", "warning", "problem"]
 
@@ -41,7 +41,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FindingView(View):
+class FindingView(FilledView):
     """The result of one check."""
 
     check: str

@@ -63,7 +63,7 @@ class Made:
     by: Callable[[Any], Any]
 
 
-class View:
+class FilledView:
     """The base of views whose fields are those of their sources."""
 
     __slots__ = ()

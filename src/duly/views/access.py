@@ -21,11 +21,11 @@ from duly.model.schedule_filter import ScheduleFilter
 from duly.policy.redaction import hidden
 from duly.store.records import JobRecord
 from duly.store.store import Store
-from duly.views import Made, Text, View
+from duly.views import FilledView, Made, Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TokenView(View):
+class TokenView(FilledView):
     """An access token, without its secret."""
 
     name: str
@@ -39,7 +39,7 @@ class TokenView(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntryView(View):
+class AuditEntryView(FilledView):
     """An entry of the audit log."""
 
     number: int
@@ -53,7 +53,7 @@ class AuditEntryView(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcknowledgementView(View):
+class AcknowledgementView(FilledView):
     """An acknowledged item."""
 
     subject: str

@@ -17,7 +17,7 @@ from duly.policy.why import about
 from duly.policy.why.answer import plural
 from duly.store.activity import MOST_COUNTED, Depth
 from duly.store.store import Store
-from duly.views import Made, RateText, Text, View, filled
+from duly.views import FilledView, Made, RateText, Text, filled
 from duly.views.attention import Need, without_worker
 from duly.views.charts import Charts, QueueRateMeter, QueueRates, Series
 
@@ -25,7 +25,7 @@ MOST_LISTED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueView(View):
+class QueueView(FilledView):
     """A queue, its limits and its jobs. Above 10,000, a number means: more than that."""
 
     name: str
@@ -51,7 +51,7 @@ class QueueView(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitView(View):
+class LimitView(FilledView):
     """A limit under one rendered name, and its jobs."""
 
     name: str

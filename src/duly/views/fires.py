@@ -15,7 +15,7 @@ from duly.rules.event_rule import BEGINNING
 from duly.store.activity import Tally
 from duly.store.store import Store
 from duly.store.values import RunTimes
-from duly.views import Length, Text, View, filled
+from duly.views import FilledView, Length, Text, filled
 
 RunResult: TypeAlias = Literal["succeeded", "late", "in progress", "overdue", "failed", "none"]
 
@@ -142,7 +142,7 @@ class Fire:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FireView(View):
+class FireView(FilledView):
     """A scheduled run: when it was due, its outcome, and why."""
 
     due_at: datetime

@@ -17,7 +17,7 @@ from duly.policy.redaction import hidden, hidden_call, json_text, redacted
 from duly.policy.why import Lineage, about, explain_job, first_line
 from duly.store.records import JobList, JobRecord
 from duly.store.store import Store
-from duly.views import Length, Listed, Made, RateText, Text, View, duration, filled, read_json
+from duly.views import FilledView, Length, Listed, Made, RateText, Text, duration, filled, read_json
 from duly.views.access import own_filter, own_job, own_record
 from duly.views.failures import FailureGroup, failures
 from duly.views.flow import Awaits, FlowView, flow_progress, flow_view, lineage_of
@@ -146,7 +146,7 @@ class AttemptView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressView(View):
+class ProgressView(FilledView):
     """Progress that a job reports of itself."""
 
     percent: float
@@ -161,7 +161,7 @@ class ProgressView(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobLimit(View):
+class JobLimit(FilledView):
     """A limit that a job runs under."""
 
     name: str
@@ -175,7 +175,7 @@ class JobLimit(View):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallbackView(View):
+class CallbackView(FilledView):
     """A task that is enqueued when a job ends."""
 
     task: str
@@ -275,7 +275,7 @@ class JobDetail(JobView):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogLineView(View):
+class LogLineView(FilledView):
     """A line of a job's log."""
 
     number: Annotated[int, Meta(description="They rise from 1, through all its attempts.")]

@@ -38,7 +38,7 @@ from duly.rules import Spaced, clock_change_notes
 from duly.store.maintenance import AHEAD
 from duly.store.records import JobRecord
 from duly.store.store import Store
-from duly.views import Made, Text, Texts, View, filled
+from duly.views import FilledView, Made, Text, Texts, filled
 from duly.views.access import own_record
 from duly.views.flow import lineage_of
 from duly.views.overdue import find_overdue, runs_due
@@ -54,7 +54,7 @@ def redacted_commands(found: Iterable[SuggestedCommand]) -> tuple[SuggestedComma
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhyView(View):
+class WhyView(FilledView):
     """The outcome of a job or of a scheduled run, and its reason."""
 
     sentence: Text
