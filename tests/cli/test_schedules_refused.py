@@ -41,7 +41,7 @@ REFUSED = {
     ),
     "a time without a zone": (
         ["every 5m", "--task", "a", "--end", "2090-01-01"],
-        "T00:00Z, or --zo",
+        "T00:00Z, or a zone",
     ),
     "no choice": (
         ["every 5m", "--task", "a", "--overlap", "no"],
