@@ -78,6 +78,28 @@ async def test_they_are_true(world: World) -> None:
     assert values(found["duly_workers"]) == {(): 1}
 
 
+async def test_a_queue_with_a_worker_and_no_jobs_has_zeros(world: World) -> None:
+    await world.new_worker(queues=("mail",))
+    found = await read(world)
+    states = ("ready", "scheduled", "blocked", "running")
+    assert values(found["duly_jobs"]) == {("mail", state): 0 for state in states}
+    assert values(found["duly_oldest_ready_seconds"]) == {("mail",): 0}
+
+
+async def test_the_fullest_of_many_queues_are_named_and_the_others_are_counted_together(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duly.views.metrics.MOST_NAMES", 2)
+    await world.enqueue(call(queue="d"), call(queue="c"))
+    world.wait(5 * SECOND)
+    await world.enqueue(call(queue="b"), *[call(queue="a")] * 3, *[call(queue="z")] * 2)
+    found = await read(world)
+    ready = {key[0]: n for key, n in values(found["duly_jobs"]).items() if key[1] == "ready"}
+    assert ready == {"a": 3, "z": 2, "(other)": 3}
+    oldest = values(found["duly_oldest_ready_seconds"])
+    assert oldest["(other)",] - oldest["a",] == 5
+
+
 async def test_the_clock_of_the_database_is_compared_with_ours(world: World) -> None:
     before = values((await read(world))["duly_clock_skew_seconds"])[()]
     world.wait(MINUTE - 10 * SECOND)  # and ten seconds more when it is read

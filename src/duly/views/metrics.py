@@ -16,13 +16,14 @@ from duly.engine.death_watch import present
 from duly.model.alert import KINDS
 from duly.model.worker import WorkerInfo
 from duly.store.activity import LENGTHS, Depth
-from duly.store.counters import Durations
+from duly.store.counters import MOST_NAMES, OTHER, Durations
 from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.store import Store
 from duly.version import __version__
 
 METRICS_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 MICROSECONDS: Final = 1_000_000
+_STATES: Final = ("ready", "scheduled", "blocked", "running")
 _SPECIAL = re.compile(r"[\\\"\n]")
 
 Samples: TypeAlias = list[tuple[dict[str, str], float]]
@@ -71,7 +72,7 @@ async def _gauges(store: Store) -> list[MetricFamily]:
     return [
         MetricFamily("info", "duly", "The version that answers.", [({"version": __version__}, 1)]),
         *_of_progress(progress),
-        *_of_queues(depths, progress.now),
+        *_of_queues(_shown(depths, workers), progress.now),
         *_of_workers(workers),
         _gauge(
             "clock_skew_seconds",
@@ -112,25 +113,41 @@ def _of_progress(progress: StoreProgress) -> Iterator[MetricFamily]:
 
 
 def _of_queues(depths: Sequence[Depth], now: datetime) -> Iterator[MetricFamily]:
-    states = ("ready", "scheduled", "blocked", "running")
     yield _gauge(
         "jobs",
         "Jobs that have not ended, up to 10,001 of a kind.",
         [
             ({"queue": one.queue, "state": state}, getattr(one, state))
             for one in depths
-            for state in states
+            for state in _STATES
         ],
     )
     yield _gauge(
         "oldest_ready_seconds",
         "How long the job that is claimed next has been ready.",
         [
-            ({"queue": one.queue}, (now - one.oldest_ready_at).total_seconds())
+            ({"queue": one.queue}, (now - (one.oldest_ready_at or now)).total_seconds())
             for one in depths
-            if one.oldest_ready_at is not None
         ],
     )
+
+
+def _shown(depths: Sequence[Depth], workers: Sequence[WorkerInfo]) -> list[Depth]:
+    """Return the queues that have jobs or workers: the fullest of many, the others as one."""
+    known = {queue: Depth(queue=queue) for one in workers for queue in one.queues}
+    known |= {one.queue: one for one in depths}
+    most_first = sorted(known.values(), key=lambda one: (-_size(one), one.queue))
+    shown, others = most_first[:MOST_NAMES], most_first[MOST_NAMES:]
+    shown.sort(key=lambda one: one.queue)
+    if others:
+        since = [one.oldest_ready_at for one in others if one.oldest_ready_at is not None]
+        numbers = {state: sum(getattr(one, state) for one in others) for state in _STATES}
+        shown.append(Depth(queue=OTHER, oldest_ready_at=min(since, default=None), **numbers))
+    return shown
+
+
+def _size(depth: Depth) -> int:
+    return sum(getattr(depth, state) for state in _STATES)
 
 
 def _of_workers(workers: Sequence[WorkerInfo]) -> Iterator[MetricFamily]:
