@@ -3,7 +3,10 @@
 from datetime import datetime, timedelta
 
 from duly.model.fire import CLOCK
+from duly.model.limit import Queue
+from duly.model.policies import Policies
 from duly.policy.firing import decide
+from duly.store.values import CLOCK as SHELF
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check
 from tests.conformance.world import HOUR, MINUTE, START, World
@@ -215,3 +218,29 @@ async def a_rule_that_costs_too_much_is_a_fault_and_holds_nobody_up(world: World
     costly = await world.schedule("costly")
     equal((costly.fault, costly.cursor), (reason, START))
     holds(await world.fires(), "the other schedule has fired")
+
+
+@check
+async def a_fired_job_is_claimed_for_an_idle_worker_and_nobody_is_told(world: World) -> None:
+    request = await world.claim_request(shelf=SHELF)
+    await world.add(plan(priority=20, policies=Policies(overlap="allow")))
+    await world.fire_after(MINUTE)
+    world.wait(MINUTE)
+    heard = world.listen()
+    [claimed] = (await world.fire(offer=lambda _: request)).claimed
+    [older, fire] = await world.fires()
+    equal((claimed.id, claimed.worker, claimed.attempt), (fire.job_id, request.worker, 1))
+    equal(str((await world.job(fire.job_id)).state), "running")
+    equal(str((await world.job(older.job_id)).state), "ready")
+    equal(heard, [])
+
+
+@check
+async def workers_are_told_of_a_fired_job_that_cannot_be_claimed_yet(world: World) -> None:
+    request = await world.claim_request(shelf=SHELF)
+    await world.add(plan())
+    await world.store.work.set_queue(Queue(name="default", paused=True))
+    world.wait(MINUTE)
+    heard = world.listen()
+    equal((await world.fire(offer=lambda _: request)).claimed, [])
+    equal(heard, ["fired:default"])

@@ -27,6 +27,7 @@ from duly.store.values import (
     HeldJob,
     JobDone,
     LostJob,
+    Offer,
     Settled,
     Settlement,
 )
@@ -88,8 +89,10 @@ class World:
     async def add(self, *plans: Plan) -> StoredSchedule:
         return (await self.store.schedules.add(plans))[0]
 
-    async def fire(self, *, limit: int = 100, decide: Decide = decide) -> FiringResult:
-        return await self.store.ledger.fire(decide, limit=limit, trust=lambda _: True)
+    async def fire(
+        self, *, limit: int = 100, decide: Decide = decide, offer: Offer | None = None
+    ) -> FiringResult:
+        return await self.store.ledger.fire(decide, limit=limit, trust=lambda _: True, offer=offer)
 
     async def fire_after(self, length: timedelta) -> None:
         """Let time pass, and fire."""

@@ -53,11 +53,14 @@ class InlineDatabase:
         self._time = time
         self.listeners: list[Callable[[str], None]] = []
         self.asked: Counter[str] = Counter()
+        self.transactions = 0
+        self.nudges: list[str] = []
         for migration in migrations(SQLITE):
             apply_migration(self.connection, migration, 0)
 
     async def write(self, start: Start[T], /) -> T:
         moment = to_us(BEGINNING + timedelta(seconds=self._time()))
+        self.transactions += 1
         self.connection.execute("begin")
         try:
             return run(self.connection, self._counted(start()), texts=self._texts, now_us=moment)
@@ -82,7 +85,7 @@ class InlineDatabase:
                 return result
 
     def nudge(self, topics: Sequence[str], /) -> None:
-        """Nobody else is there."""
+        self.nudges += topics
 
     def listen(self, listener: Callable[[str], None], /) -> None:
         self.listeners.append(listener)
@@ -128,7 +131,12 @@ class IdleNode:
             Reactor(self.store, timekeeper=keeper),
             Reaper(self.store, timekeeper=keeper),
             DeathWatch(self.store, here=HERE, wake=lambda: None, steady=virtual.time),
-            Scheduler(self.store, timekeeper=keeper, steady=virtual.time),
+            Scheduler(
+                self.store,
+                planner=self.worker.planner,
+                timekeeper=keeper,
+                steady=virtual.time,
+            ),
             Pruner(self.store, timekeeper=keeper),
             Meter(self.store, timekeeper=keeper),
             *self.worker.services,
@@ -252,16 +260,35 @@ def test_an_event_is_handled_without_a_nudge_while_no_job_can_be_made_ready(
     assert len(node.elsewhere(lambda store: store.ledger.fires("report"))) == 1
 
 
-def test_a_worker_claims_a_fired_job_with_one_statement_and_does_not_look_around(
-    node: IdleNode,
-) -> None:
+def fire_ten_a_second(node: IdleNode) -> Counter[str]:
+    """Return what is asked in a minute in which 600 jobs are fired."""
     spread = [f"every 1s from 2026-01-01T00:00:00.{tenth}00Z" for tenth in range(10)]
     allow, task = Policies(overlap="allow"), define(nothing).name
     plans = [plan(f"at {n}", rule, task=task, policies=allow) for n, rule in enumerate(spread)]
     node.elsewhere(lambda store: store.schedules.add(plans))
     node.minutes(1)
+    node.database.transactions = 0
+    node.database.nudges.clear()
     asked, _ = node.minutes(1)
     assert asked["add_fired_jobs"] == asked["finish_plain"] == 600
+    return asked
+
+
+def test_a_worker_claims_a_job_that_was_fired_elsewhere_and_does_not_look_around(
+    node: IdleNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [scheduler] = [service for service in node.services if service.name == "scheduler"]
+    monkeypatch.setattr(scheduler, "_planner", None)
+    asked = fire_ten_a_second(node)
     assert asked["claim"] == 600
     # Every 0.4 s, because jobs may wait on other shelves: not for each fired job.
     assert asked["ready_shelves"] <= 150
+
+
+def test_a_job_that_is_fired_beside_an_idle_worker_takes_two_transactions_and_no_nudge(
+    node: IdleNode,
+) -> None:
+    asked = fire_ten_a_second(node)
+    polls = asked["look"] + asked["ready_shelves"]
+    assert node.database.transactions - polls <= 2 * 600 + 120  # as in an idle minute
+    assert node.database.nudges == []

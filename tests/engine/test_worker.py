@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duly.app import connect, migrate_store
-from duly.clock import boottime, sleep
+from duly.clock import boottime, now, sleep
 from duly.engine import worker as worker_module
 from duly.engine.executors.in_process import CoroutineExecutor
 from duly.errors import OutcomeUnknown, StoreUnavailable
@@ -26,8 +26,9 @@ from duly.model.states import State
 from duly.policy.retry import Retry
 from duly.registry.context import Context, current
 from duly.registry.definition import define
+from duly.store.ledger import FiringResult
 from duly.store.store import Store
-from duly.store.values import ClaimRequest, JobDone
+from duly.store.values import ClaimRequest, JobDone, Offer
 from tests.engine.workshop import (
     LONG_LEASE,
     PAUSE,
@@ -41,7 +42,7 @@ from tests.engine.workshop import (
     until,
     until_cancelled,
 )
-from tests.factories import profile
+from tests.factories import plan, profile
 
 SHORT = timedelta(seconds=2)
 
@@ -535,6 +536,58 @@ async def test_a_lost_answer_costs_nobody_a_run(store: Store, verb: str) -> None
             await working.ended(number)
     assert sorted(ran) == list(range(12))
     assert lost == 3
+
+
+async def test_a_job_that_was_claimed_when_it_was_fired_runs_once_though_the_answer_was_lost(
+    store: Store,
+) -> None:
+    ran: list[int] = []
+
+    async def count() -> None:
+        ran.append(current().job.id)
+
+    line = Line(store)
+    lost: list[int] = []
+
+    async def deaf(real: Fault, *args: object, **words: object) -> object:
+        fired = await real(*args, **words)
+        if fired.claimed and len(lost) < 3:
+            lost.extend(job.id for job in fired.claimed)
+            raise OutcomeUnknown("the answer was lost")
+        return fired
+
+    line.faults["ledger.fire"] = deaf
+    async with at_work(line.store, count, scheduler=True):
+        moments = [now() + timedelta(milliseconds=100 * n) for n in range(1, 13)]
+        plans = [plan(f"{n}", moment.isoformat(), task="count") for n, moment in enumerate(moments)]
+        await store.schedules.add(plans)
+        await until(lambda: len(ran) >= len(plans))
+    assert len(lost) == 3
+    assert sorted(ran) == sorted({*ran, *lost})
+
+
+async def test_a_worker_with_jobs_leaves_fired_ones_to_the_others(store: Store) -> None:
+    offers: list[Offer | None] = []
+
+    async def fire(offer: Offer | None) -> FiringResult:
+        offers.append(offer)
+        return FiringResult()
+
+    async with at_work(store, forever, five) as working:
+        planner = working.worker.planner
+        await until(lambda: planner.is_idle)
+        await planner.run_fired(fire)
+        await working.enqueue("forever")
+        await until(lambda: working.worker.load() == 1)
+        await planner.run_fired(fire)
+        number = working.number
+    idle, busy = offers
+    assert busy is None
+    assert idle is not None
+    assert (request := idle(plan(task="five"))) is not None
+    assert (request.worker, request.queue, request.limit) == (number, "default", 1)
+    assert idle(plan(task="five", queue="another")) is None
+    assert idle(plan(task="unknown")) is None
 
 
 async def test_every_job_of_a_restless_store_is_run_once(store: Store) -> None:

@@ -204,9 +204,10 @@ async def at_work(
     emit: Emit = ignore_event,
     registry: Registry | None = None,
     executors: Mapping[str, Executor] | None = None,
+    scheduler: bool = False,
     **options: Any,
 ) -> AsyncIterator[WorkingWorker]:
-    """A worker that has a lease, with everything that a node has but a scheduler."""
+    """A worker that has a lease, with everything that a node has but a scheduler, unless asked."""
     registry = registry or known(*tasks)
 
     def hear(event: EngineEvent) -> None:
@@ -224,7 +225,7 @@ async def at_work(
         emit=hear,
     )
     working = WorkingWorker(store, registry, worker)
-    node = Node(store, worker=worker, scheduler=False, emit=hear)
+    node = Node(store, worker=worker, scheduler=scheduler, emit=hear)
     working.run = asyncio.create_task(node.run(working.stop, working.hurry))
     try:
         await until(lambda: worker.planner.worker is not None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import cast
 
+from duly.engine.claim_planner import ClaimPlanner
 from duly.engine.claimer import Claimer
 from duly.engine.death_watch import DeathWatch
 from duly.engine.executors import Executor
@@ -102,7 +103,10 @@ class Node:
         worker = self._worker(store, host, stops, ears)
         limits = LoopLimits(tick=timedelta(seconds=knobs.tick), poll=timedelta(seconds=knobs.poll))
         timekeeper = host.timekeeper = Timekeeper(store, emit=ears.hear, steady=host.steady)
-        services = [*self._services(store, host, ears, timekeeper), *self._serving(worker, ears)]
+        services = [
+            *self._services(store, host, ears, timekeeper, planner=worker.planner),
+            *self._serving(worker, ears),
+        ]
         loop = Loop(services, dice=world.dice.random, emit=ears.hear, limits=limits)
         # It has nothing to do for days: asking it as often as the others would be most of the work.
         rarely = LoopLimits(tick=limits.tick, poll=timedelta(minutes=1))
@@ -167,14 +171,27 @@ class Node:
         return [first, Claimer(worker.planner, first=False, emit=ears.hear, enough=keen), *others]
 
     def _services(
-        self, store: SqlStore, host: Host, ears: Ears, timekeeper: Timekeeper
+        self,
+        store: SqlStore,
+        host: Host,
+        ears: Ears,
+        timekeeper: Timekeeper,
+        *,
+        planner: ClaimPlanner,
     ) -> list[Service]:
         world, knobs, batch = self._world, self._world.knobs, self._world.knobs.batch
         margin = timedelta(seconds=knobs.margin)
         emit, steady = ears.hear, host.steady
         services: list[Service] = [
             timekeeper,
-            Scheduler(store, emit=emit, batch=batch, timekeeper=timekeeper, steady=steady),
+            Scheduler(
+                store,
+                planner=planner,
+                emit=emit,
+                batch=batch,
+                timekeeper=timekeeper,
+                steady=steady,
+            ),
             Dispatcher(store, emit=emit, batch=batch, timekeeper=timekeeper, steady=steady),
             Reactor(store, emit=emit, batch=batch, timekeeper=timekeeper),
             Reaper(

@@ -33,7 +33,7 @@ from duly.store.postgres.database import PostgresDatabase
 from duly.store.sqlite import connection as sqlite_connection
 from duly.store.sqlite import database as sqlite_database
 from duly.store.store import SqlStore
-from duly.store.values import CLOCK, ClaimRequest, JobDone, Settlement
+from duly.store.values import CLOCK, ClaimRequest, JobDone, Offer, Settlement
 from duly.testing.clock import VirtualClock
 from tests.factories import call, plan, profile
 
@@ -152,6 +152,9 @@ class Costs:
         assert len(jobs) == len(held) == 50
         await self._store.work.settle([_succeeded(job) for job in held])
         await self._note("settle 50 of schedules", jobs=50)
+        self._clock.advance(timedelta(hours=1))
+        await self._fire(lambda _: replace(_request(worker), shelf=CLOCK, limit=1))
+        await self._note("fire 100 and claim one", jobs=100)
 
     async def _add(self, overlap: Overlap) -> None:
         policies = Policies(overlap=overlap)
@@ -165,8 +168,8 @@ class Costs:
         await self._begin()
         return jobs
 
-    async def _fire(self) -> None:
-        await self._store.ledger.fire(decide, limit=200, trust=lambda _: True)
+    async def _fire(self, offer: Offer | None = None) -> None:
+        await self._store.ledger.fire(decide, limit=200, trust=lambda _: True, offer=offer)
 
 
 def _request(worker: WorkerInfo) -> ClaimRequest:

@@ -9,15 +9,19 @@ Nothing here is certain: a shelf that is believed to hold jobs may be empty. A n
 peek at the store is news, and a claim that brings less than it asked for empties the shelf.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.loop import EVERYBODY
 from duly.engine.runner import ALONE, Runner
+from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.model.claimed import Claimed
 from duly.model.limit import Queue
+from duly.model.schedule import Plan
+from duly.store.ledger import FiringResult
 from duly.store.store import Store
 from duly.store.values import (
     CAREFUL,
@@ -32,6 +36,7 @@ from duly.store.values import (
     SUSPECT,
     ClaimRequest,
     Claims,
+    Offer,
     ReadyShelf,
 )
 
@@ -351,6 +356,37 @@ class ClaimPlanner(ShelfPlanner):
         self.worker = worker
         self.rotation.hint()
 
+    async def run_fired(
+        self, fire: Callable[[Offer | None], Awaitable[FiringResult]]
+    ) -> FiringResult:
+        """Fire schedules; if the worker has no jobs, claim one in the same transaction and run it.
+
+        A worker with jobs leaves it to the others, which may have none.
+        """
+        runner, worker = self.runner, self.worker
+        has_jobs = runner.running or runner.prefetched or self.claiming or self.lost_answer
+        if worker is None or has_jobs or runner.wanted <= 0:
+            return await fire(None)
+        self.busy += 1
+        self.claiming += 1
+        try:
+            fired = await fire(partial(self._offer, worker))
+        except BaseException as error:
+            self.lost_answer |= may_be_done(error)
+            raise
+        finally:
+            self.claiming -= 1
+            self.busy -= 1
+        self.take(fired.claimed, worker)
+        return fired
+
+    def _offer(self, worker: int, plan: Plan) -> ClaimRequest | None:
+        """Return the claim of a job of this schedule; None if the worker cannot run it."""
+        if plan.queue not in self.rotation.queues or plan.task not in self.tasks:
+            return None
+        shelf = QueueShelf(plan.queue, CLOCK)
+        return self._claim_from(shelf, worker=worker, tasks=self.tasks, limit=1, free={})
+
     async def settings(self, queue: str) -> Queue:
         if self._settings_at == float("-inf"):
             await self.refresh_settings()
@@ -493,3 +529,8 @@ class ClaimPlanner(ShelfPlanner):
     def _is_plain(self, place: QueueShelf) -> bool:
         settings = self._settings.get(place.queue)
         return settings is None or settings.plain
+
+
+def may_be_done(error: BaseException) -> bool:
+    """Return whether the store may have done what was asked, although the call failed."""
+    return isinstance(error, OutcomeUnknown) or not isinstance(error, StoreUnavailable)

@@ -11,9 +11,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TypeAlias, TypeVar, cast
 
-from duly.engine.claim_planner import BATCH, ClaimPlanner, QueueShelf
+from duly.engine.claim_planner import BATCH, ClaimPlanner, QueueShelf, may_be_done
 from duly.engine.outbox import ENOUGH_FOR_TWO
-from duly.errors import Busy, OutcomeUnknown, StoreUnavailable
+from duly.errors import Busy, StoreUnavailable
 from duly.events import Emit, SettlementFailed, WriteRefused, ignore_event
 from duly.model.states import Move
 from duly.store.values import (
@@ -139,7 +139,7 @@ class Claimer:
             answer = await self._write_done(done, request)
             done.clear()
         except BaseException as error:
-            planner.lost_answer |= request is not None and _may_be_done(error)
+            planner.lost_answer |= request is not None and may_be_done(error)
             if not done or isinstance(error, StoreUnavailable) or not isinstance(error, Exception):
                 raise
             await self._each_alone(done, self._write_done)
@@ -153,7 +153,7 @@ class Claimer:
         try:
             return await self._planner.store.work.claim(request)
         except BaseException as error:
-            self._planner.lost_answer |= _may_be_done(error)
+            self._planner.lost_answer |= may_be_done(error)
             raise
 
     async def _adopt(self) -> timedelta:
@@ -260,11 +260,6 @@ class Claimer:
             fences = {one.id: one.fence for one in written}
             for number in refused:
                 self._emit(WriteRefused(number, fences[number]))
-
-
-def _may_be_done(error: BaseException) -> bool:
-    """Return whether the store may have done what was asked, although the call failed."""
-    return isinstance(error, OutcomeUnknown) or not isinstance(error, StoreUnavailable)
 
 
 def _bare(one: End, reason: Exception) -> End:

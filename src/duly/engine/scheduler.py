@@ -1,12 +1,14 @@
 """The scheduler: fires due schedules and sleeps until the next moment or a nudge.
 
 Any number of schedulers may run; there is no leader. A tick claims a batch of due schedules,
-decides, and writes once. Schedules that one scheduler holds are skipped by the others.
+decides, and writes once. Schedules that one scheduler holds are skipped by the others. An idle
+worker of the same process gets a fired job in that transaction, so that no worker has to wake up.
 """
 
 from datetime import timedelta
 from typing import ClassVar, Final, Unpack
 
+from duly.engine.claim_planner import ClaimPlanner
 from duly.engine.timekeeper import (
     A_WHILE,
     DISTRUSTED,
@@ -20,7 +22,7 @@ from duly.events import ScheduleFaulted, SchedulesFired
 from duly.policy.firing import decide
 from duly.store.ledger import FiringResult
 from duly.store.store import Store
-from duly.store.values import SCHEDULES
+from duly.store.values import SCHEDULES, Offer
 
 REFRESH_SECONDS: Final = 10.0  # between checks for moments that older zone data gave
 
@@ -40,8 +42,16 @@ class Scheduler(ClockedService):
     # crash repeats little.
     batch = 200
 
-    def __init__(self, store: Store, **options: Unpack[ServiceOptions]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        planner: ClaimPlanner | None = None,
+        **options: Unpack[ServiceOptions],
+    ) -> None:
+        """``planner`` is that of the worker in the same process."""
         super().__init__(store, **options)
+        self._planner = planner
         self._stale_after: int | None = 0
         self._refresh_at = 0.0
         self._back = NO_REST
@@ -49,8 +59,7 @@ class Scheduler(ClockedService):
 
     async def tick(self) -> timedelta:
         awaited = self._steady() >= self._due_at
-        trust = self._timekeeper.ask(ORDINARY)
-        fired = await self._store.ledger.fire(decide, limit=self._batch, trust=trust)
+        fired = await (self._planner.run_fired(self._fire) if self._planner else self._fire(None))
         if fired.schedules:
             self._emit(SchedulesFired(fires=fired.fires, jobs=fired.jobs, lateness=fired.lateness))
         for name, reason in fired.faults:
@@ -63,6 +72,10 @@ class Scheduler(ClockedService):
         rest = self._rest(fired)
         self._due_at = self._steady() + rest.total_seconds()
         return rest
+
+    async def _fire(self, offer: Offer | None) -> FiringResult:
+        trust = self._timekeeper.ask(ORDINARY)
+        return await self._store.ledger.fire(decide, limit=self._batch, trust=trust, offer=offer)
 
     def _rest(self, fired: FiringResult) -> timedelta:
         if fired.distrusted:

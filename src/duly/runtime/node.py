@@ -100,7 +100,9 @@ class Node:
         ]
         if scheduler:
             pruner = Pruner(store, retention=retention, **clocked)
-            services += [Scheduler(store, **clocked), pruner, Meter(store, **clocked)]
+            planner = worker.planner if worker else None
+            services += [Scheduler(store, planner=planner, **clocked), pruner]
+            services.append(Meter(store, **clocked))
         if alerts is not None and alerts.is_active:
             from duly.alerts.alerter import Alerter  # noqa: PLC0415 - for those who want alerts
 

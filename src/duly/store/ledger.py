@@ -6,6 +6,7 @@
     advance   compare and set: a schedule that was changed meanwhile drops out here
     record    the ledger rows; a moment that has one already gets no second one
     hand over the jobs of the rows that were recorded
+    claim     one of them for an idle worker of this process, which then need not be told of it
 
 A crash before the commit leaves nothing, a crash after it leaves everything.
 
@@ -21,6 +22,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from duly.instants import from_us, to_us
+from duly.model.claimed import Claimed
 from duly.model.fire import CLOCK, Cause
 from duly.model.job import PRIORITIES
 from duly.model.payload import storable
@@ -31,11 +33,11 @@ from duly.policy.firing import Facts, Firing, LedgerEntry, NewJob
 from duly.policy.overlap import MOST_QUEUED
 from duly.policy.sentences import merged
 from duly.rules.budget import MOST_STEPS, Budget
-from duly.store import rows
+from duly.store import claims, rows
 from duly.store.database import Ask, Operation, Row, Value
 from duly.store.ids import CONFIRMED, Ids, NumbersTaken, all_new
 from duly.store.rows import ScheduleColumns
-from duly.store.values import FIRED, JOBS, READY, Decide, Trust
+from duly.store.values import FIRED, JOBS, READY, Decide, Offer, Trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,8 @@ class FiringResult:
     schedules: int = 0
     fires: int = 0
     jobs: int = 0
-    topics: frozenset[str] = frozenset()  # to nudge for these jobs
+    claimed: Sequence[Claimed] = ()  # for a worker of this process
+    topics: frozenset[str] = frozenset()  # to nudge for the other jobs
     faults: Sequence[tuple[str, str]] = ()  # schedules that were set aside: name, reason
     lateness: timedelta = timedelta(0)  # of the most overdue
     rest: timedelta | None = None  # until the next is due; None: no schedule has a next moment
@@ -58,6 +61,7 @@ class FiringResult:
             schedules=self.schedules + later.schedules,
             fires=self.fires + later.fires,
             jobs=self.jobs + later.jobs,
+            claimed=[*self.claimed, *later.claimed],
             topics=self.topics | later.topics,
             faults=[*self.faults, *later.faults],
             lateness=max(self.lateness, later.lateness),
@@ -74,6 +78,8 @@ SOONEST_AGAIN, LATEST_AGAIN = 60_000_000, 3_600_000_000
 MOST_ENTRIES = 2_000
 # So many moments that are in the ledger already are read for one decision, and in one transaction.
 PORTION = 1_000
+# The rank of a job is the time at which it became ready, less a second for each priority.
+SECOND_US = 1_000_000
 # So long a schedule computed with newer zone data is left to the nodes that have it.
 PATIENCE = timedelta(seconds=60)
 
@@ -87,6 +93,7 @@ def fire(
     trust: Trust,
     settled: bool = False,
     at_once: bool = False,
+    offer: Offer | None = None,
 ) -> Operation[FiringResult]:
     """Fire at most ``limit`` due schedules: those with ``settled`` moments, or the others.
 
@@ -110,12 +117,18 @@ def fire(
     else:
         written = yield from write(firings, faults, zone_data=zone_data, ids=ids)
         [(rest, more)] = yield Ask("next_due")  # asked last: what passes until then is not rested
+    claimed = (yield from _claim(written, offer, now)) if offer else []
+    taken = {(job.schedule_id, job.due_at) for job in claimed}
     return FiringResult(
         schedules=len(written),
         fires=sum(len(firing.entries) for firing in written),
         jobs=sum(len(firing.jobs) for firing in written),
+        claimed=claimed,
         topics=frozenset(
-            _topic(firing.schedule.plan, job) for firing in written for job in firing.jobs
+            _topic(firing.schedule.plan, job)
+            for firing in written
+            for job in firing.jobs
+            if (firing.schedule.id, to_us(job.due_at)) not in taken
         ),
         faults=[(fault.name, fault.reason) for fault in faults],
         lateness=max(now - from_us(row.next_at or row.now) for row in due),
@@ -130,6 +143,18 @@ def _topic(plan: Plan, job: NewJob) -> str:
         return JOBS
     is_plain = not (plan.limits or plan.needs) and job.priority > PRIORITIES["low"]
     return f"{FIRED}:{plan.queue}" if is_plain else READY
+
+
+def _claim(written: Sequence[Firing], offer: Offer, now: datetime) -> Operation[list[Claimed]]:
+    """Claim one plain job, of those that became ready now: the search need not begin earlier."""
+    for firing in written:
+        plan = firing.schedule.plan
+        for job in firing.jobs:
+            request = offer(plan) if _topic(plan, job).startswith(FIRED) else None
+            if request is not None:
+                floor = to_us(now) - job.priority * SECOND_US
+                return (yield from claims.claim(replace(request, floor=floor)))
+    return []
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from duly.store import (
 from duly.store.database import Ask, Operation, Start, current_time
 from duly.store.declarations import Declared, WantedSchedule
 from duly.store.ledger import FiringResult
-from duly.store.values import QUEUES, READY, SCHEDULES, Decide, RunTimes, Step, Trust
+from duly.store.values import QUEUES, READY, SCHEDULES, Decide, Offer, RunTimes, Step, Trust
 from duly.store.verbs import Noun, reading, reads, verb
 
 
@@ -292,16 +292,27 @@ class ScheduleStore(Noun):
 
 class LedgerStore(Noun):
     @verb(None)
-    async def fire(self, decide: Decide, *, limit: int, trust: Trust) -> FiringResult:
-        """Claim due schedules, decide, and write fires, jobs and next moments at once."""
-        fired = await self._fire(decide, limit=limit, trust=trust)
+    async def fire(
+        self, decide: Decide, *, limit: int, trust: Trust, offer: Offer | None = None
+    ) -> FiringResult:
+        """Claim due schedules, decide, and write fires, jobs and next moments at once.
+
+        With an ``offer``, claim a job too; after ``OutcomeUnknown``, ask ``claimed_by``.
+        """
+        fired = await self._fire(decide, limit=limit, trust=trust, offer=offer)
         if fired.settled and not fired.distrusted:
             # In a transaction of its own: it may be slow, and the others are written already.
             fired += await self._fire(decide, limit=limit, trust=trust, settled=True)
         return fired
 
     async def _fire(
-        self, decide: Decide, *, limit: int, trust: Trust, settled: bool = False
+        self,
+        decide: Decide,
+        *,
+        limit: int,
+        trust: Trust,
+        settled: bool = False,
+        offer: Offer | None = None,
     ) -> FiringResult:
         release = zone_data_version()
         fired = await self._db.write(
@@ -313,6 +324,7 @@ class LedgerStore(Noun):
                 trust=trust,
                 settled=settled,
                 at_once=self._db.database.dialect.writes_at_once,
+                offer=offer,
             )
         )
         self._db.nudge(*sorted(fired.topics))

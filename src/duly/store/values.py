@@ -167,6 +167,10 @@ class ClaimRequest:
     free: Mapping[str, int] = field(default_factory=dict)  # resources that are not in use
 
 
+# What an idle worker of this process would claim when the schedule of this plan has fired.
+Offer: TypeAlias = Callable[[Plan], ClaimRequest | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedAndClaimed:
     """The finished jobs that were written or refused, and the jobs that were claimed."""
