@@ -39,6 +39,9 @@ _LONG_NAMES = {
     "microsecond": "us",
 }
 _PIECE = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)", re.ASCII)
+_DAYS = ((86_400, "d"), (3_600, "h"))
+_HOURS = ((3_600, "h"), (60, "min"))
+_MINUTES = ((60, "min"), (1, "s"))
 _SHOWN = ("h", "m", "s", "ms", "us")
 
 
@@ -117,3 +120,20 @@ def usual_runtime(runs: Sequence[timedelta]) -> timedelta | None:
     middle = sorted(runs)[len(runs) // 2]
     whole = timedelta(seconds=round(middle.total_seconds()))
     return whole if whole >= timedelta(seconds=10) else middle
+
+
+def about(length: timedelta) -> str:
+    """``12 ms``, ``3.2 s``, ``40 min``, ``27 h 58 min``, ``3 d 4 h``."""
+    seconds = length.total_seconds()
+    if seconds < 1:
+        return f"{round(seconds * 1_000)} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    units = _DAYS if whole >= 48 * 3_600 else _HOURS if whole >= 3_600 else _MINUTES
+    (size, unit), (smaller, small_unit) = units
+    count, rest = divmod(whole, size)
+    left = rest // smaller
+    return f"{count} {unit} {left} {small_unit}" if left else f"{count} {unit}"

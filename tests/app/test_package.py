@@ -11,8 +11,9 @@ import duly
 HEAVY = {"asyncio", "msgspec", "psycopg", "sqlite3", "click", "logging"}
 # What people look at, declare in files or ask for is imported when they do.
 NOT_FOR_WORKERS = (
-    "duly.alerts", "duly.builtin", "duly.demo", "duly.doctor", "duly.files", "duly.rehearse",
-    "duly.remote", "duly.targets", "duly.views", "duly.web", "jinja2", "starlette", "uvicorn",
+    "duly.alerts", "duly.builtin", "duly.demo", "duly.doctor", "duly.files", "duly.policy.why",
+    "duly.rehearse", "duly.remote", "duly.targets", "duly.views", "duly.web", "jinja2", "starlette",
+    "uvicorn",
 )  # fmt: skip
 TASKS = """
 import sys

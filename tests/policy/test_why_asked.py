@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from duly.durations import about
 from duly.errors import InvalidValue
-from duly.policy.why import LocalClock, about, first_line, read_time
+from duly.policy.why import LocalClock, first_line, read_time
 
 BERLIN = "Europe/Berlin"
 FRIDAY = datetime(2026, 11, 13, 5, tzinfo=UTC)  # 06:00 in Berlin

@@ -9,11 +9,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from duly.durations import about
 from duly.engine.death_watch import present
 from duly.model.alert import Problem
 from duly.model.worker import WorkerInfo
 from duly.policy.alerting import WINDOW, Examined
-from duly.policy.why import LocalClock, about
+from duly.policy.why import LocalClock
 from duly.policy.why.answer import plural
 from duly.settings.tables import AlertSettings
 from duly.store.activity import NotKept

@@ -6,8 +6,9 @@ from typing import Final
 
 from duly.cli.formats import NOTHING, Listing, View
 from duly.cli.output import lined_up, roughly, table
+from duly.durations import about
 from duly.policy.redaction import json_text, one_line, shortened
-from duly.policy.why import about, first_line
+from duly.policy.why import first_line
 from duly.views.flow import FlowView, StepView
 from duly.views.job import JobDetail, JobView
 

@@ -18,9 +18,10 @@ from duly.cli.app_and_store import (
 from duly.cli.formats import View, utc_option, view_json, watch_option
 from duly.cli.formats import watch as keep_showing
 from duly.cli.output import lined_up
+from duly.durations import about
 from duly.errors import NotFound
 from duly.policy.redaction import one_line
-from duly.policy.why import LocalClock, about
+from duly.policy.why import LocalClock
 from duly.views.attention import Need
 from duly.views.today import Status, TodayView
 from duly.views.today import status as look

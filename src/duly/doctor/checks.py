@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from duly import clock as wall
 from duly.connection import configured
+from duly.durations import about
 from duly.engine.death_watch import present
 from duly.engine.maintenance import MARGIN
 from duly.errors import InvalidValue
@@ -17,7 +18,7 @@ from duly.model.alert import AlertMessage
 from duly.model.schedule import PROMPT
 from duly.model.worker import WorkerInfo
 from duly.policy.redaction import redacted
-from duly.policy.why import about, what_is_missing
+from duly.policy.why import what_is_missing
 from duly.policy.why.answer import plural
 from duly.rules import zone_data_version
 from duly.settings.tables import AlertSettings, filled

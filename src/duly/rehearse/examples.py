@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from duly.durations import show_duration, usual_runtime
+from duly.durations import about, show_duration, usual_runtime
 from duly.errors import DulyError
 from duly.instants import floored
 from duly.model.schedule import Plan
-from duly.policy.why import LocalClock, about
+from duly.policy.why import LocalClock
 from duly.rehearse import Outage, Story, WhatIf, simulate
 from duly.rules import Rule
 from duly.store.store import Store

@@ -13,11 +13,11 @@ from shlex import quote
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
 from duly import clock, events
+from duly.durations import about
 from duly.engine.timekeeper import ORDINARY
 from duly.events import Emit, EngineEvent
 from duly.model.job import is_built_in
 from duly.policy.redaction import json_text, one_line, printable, redacted, redacted_for
-from duly.policy.why import about
 from duly.registry.context import current_or_none
 from duly.rules import show_duration
 from duly.settings import Settings

@@ -8,12 +8,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from duly.durations import HOUR
+from duly.durations import HOUR, about
 from duly.engine.death_watch import is_gone, present
 from duly.model.job import StoredJob
 from duly.model.limit import LimitInfo, Queue
 from duly.model.worker import Order, WorkerInfo
-from duly.policy.why import about
 from duly.policy.why.answer import plural
 from duly.store.activity import MOST_COUNTED, Depth
 from duly.store.store import Store

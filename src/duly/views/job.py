@@ -7,14 +7,14 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from msgspec import Meta
 
-from duly.durations import SECOND, parse_duration
+from duly.durations import SECOND, about, parse_duration
 from duly.model.flow import FlowProgress
 from duly.model.job import Attempt, StoredJob
 from duly.model.job_filter import HIGHEST_NUMBER, Filter
 from duly.model.journal import ProgressNote
 from duly.model.states import ENDED, LIVE, Move, State, sources
 from duly.policy.redaction import hidden, hidden_call, json_text, redacted
-from duly.policy.why import Lineage, about, explain_job, first_line
+from duly.policy.why import Lineage, explain_job, first_line
 from duly.store.records import JobList, JobRecord
 from duly.store.store import Store
 from duly.views import FilledView, Length, Listed, Made, RateText, Text, duration, filled, read_json

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from duly.durations import MICROSECOND, show_duration
+from duly.durations import MICROSECOND, about, show_duration
 from duly.engine.death_watch import is_gone, present
 from duly.errors import DulyError, NotFound
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
@@ -26,7 +26,6 @@ from duly.policy.why import (
     LocalClock,
     MomentEvidence,
     SuggestedCommand,
-    about,
     explain_absence,
     explain_job,
     explain_moment,

@@ -20,9 +20,10 @@ from markupsafe import Markup, escape
 from starlette.requests import HTTPConnection
 
 from duly.clock import now
+from duly.durations import about
 from duly.model.job_filter import quoted
 from duly.policy.redaction import redacted
-from duly.policy.why import LocalClock, about
+from duly.policy.why import LocalClock
 from duly.rules import local_time
 from duly.version import __version__
 from duly.web.request import DisplayPreferences, WebRequest, segment

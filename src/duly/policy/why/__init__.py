@@ -12,7 +12,6 @@ from duly.policy.why.answer import (
     Lineage,
     LocalClock,
     SuggestedCommand,
-    about,
     first_line,
     read_time,
 )
@@ -30,7 +29,6 @@ __all__ = [
     "LocalClock",
     "MomentEvidence",
     "SuggestedCommand",
-    "about",
     "explain_absence",
     "explain_job",
     "explain_moment",

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta
 
-from duly.durations import DAY, MICROSECOND, MINUTE, SECOND
+from duly.durations import DAY, MICROSECOND, MINUTE, SECOND, about
 from duly.errors import InvalidValue
 from duly.instants import BEGINNING, HORIZON, from_us, to_us
 from duly.model.flow import FlowInfo
@@ -30,9 +30,6 @@ from duly.rules.zone import zone_named
 
 A_WEEKDAY_IS_ENOUGH = timedelta(days=6)
 _LONGEST_LINE = 200
-_DAYS = ((86_400, "d"), (3_600, "h"))
-_HOURS = ((3_600, "h"), (60, "min"))
-_MINUTES = ((60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,23 +151,6 @@ class LocalClock(NamedTuple):
 
     def ago(self, moment: datetime) -> str:
         return about(max(self.now - moment, timedelta()))
-
-
-def about(length: timedelta) -> str:
-    """``12 ms``, ``3.2 s``, ``40 min``, ``27 h 58 min``, ``3 d 4 h``."""
-    seconds = length.total_seconds()
-    if seconds < 1:
-        return f"{round(seconds * 1_000)} ms"
-    if seconds < 10:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    units = _DAYS if whole >= 48 * 3_600 else _HOURS if whole >= 3_600 else _MINUTES
-    (size, unit), (smaller, small_unit) = units
-    count, rest = divmod(whole, size)
-    left = rest // smaller
-    return f"{count} {unit} {left} {small_unit}" if left else f"{count} {unit}"
 
 
 def first_line(text: str | None) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from shlex import quote
 from typing import assert_never
 
-from duly.durations import show_duration
+from duly.durations import about, show_duration
 from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.schedule import PROMPT, StoredSchedule
 from duly.model.states import ENDED, State
@@ -20,7 +20,6 @@ from duly.policy.why.answer import (
     JobEvidence,
     LocalClock,
     SuggestedCommand,
-    about,
     cancel_job,
     first_line,
     follow_job,

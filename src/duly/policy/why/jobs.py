@@ -4,14 +4,13 @@ from datetime import timedelta
 from shlex import quote
 from typing import assert_never
 
-from duly.durations import show_duration
+from duly.durations import about, show_duration
 from duly.model.states import ENDED, State
 from duly.policy.why.answer import (
     Clause,
     Explanation,
     JobEvidence,
     SuggestedCommand,
-    about,
     cancel_job,
     first_line,
     follow_job,

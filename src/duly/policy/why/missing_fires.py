@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from shlex import quote
 
-from duly.durations import DAY, MICROSECOND
+from duly.durations import DAY, MICROSECOND, about
 from duly.errors import DulyError
 from duly.model.schedule import PROMPT, ScheduleChange, StoredSchedule
 from duly.policy import sentences
@@ -14,7 +14,6 @@ from duly.policy.why.answer import (
     Explanation,
     LocalClock,
     SuggestedCommand,
-    about,
     plural,
     run_it,
     start_node,

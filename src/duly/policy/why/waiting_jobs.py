@@ -9,6 +9,7 @@ from datetime import timedelta
 from difflib import get_close_matches
 from shlex import quote
 
+from duly.durations import about
 from duly.model.event import read_awaited
 from duly.model.flow import FlowInfo, StepInfo, StepState
 from duly.model.worker import WorkerInfo
@@ -17,7 +18,6 @@ from duly.policy.why.answer import (
     JobEvidence,
     LocalClock,
     SuggestedCommand,
-    about,
     cancel_job,
     first_line,
     plural,

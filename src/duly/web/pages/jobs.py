@@ -9,12 +9,12 @@ from typing import Any, Final, get_args
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
+from duly.durations import about
 from duly.errors import DulyError, InvalidValue, NotFound
 from duly.model.job_filter import HIGHEST_NUMBER, WORDS, Filter, parse_filter, quoted
 from duly.model.schedule_filter import ScheduleFilter
 from duly.model.states import ENDED, State
 from duly.policy.redaction import hidden_call
-from duly.policy.why import about
 from duly.views import read_json
 from duly.views.access import own_job
 from duly.views.flow import Awaits, FlowView, StepView

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from duly.clock import now
-from duly.durations import parse_duration
+from duly.durations import about, parse_duration
 from duly.errors import InvalidValue, NotFound, RuleError
-from duly.policy.why import LocalClock, about
+from duly.policy.why import LocalClock
 from duly.views.capacity import CapacityView, capacity, limit_named, many, queue_named
 from duly.views.charts import Percentiles, Series
 from duly.views.timeline import By, timeline

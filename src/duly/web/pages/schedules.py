@@ -7,12 +7,13 @@ from shlex import quote
 from typing import Final
 
 from duly.clock import now
+from duly.durations import about
 from duly.errors import DulyError, InvalidValue
 from duly.model.event import EventFilter
 from duly.model.payload import decode
 from duly.policy.reaction import FIELD, is_field
 from duly.policy.redaction import hidden, hidden_json, shortened
-from duly.policy.why import LocalClock, about
+from duly.policy.why import LocalClock
 from duly.rehearse.examples import examples
 from duly.rules.event_rule import BELOW, EVERYTHING
 from duly.views import Listed

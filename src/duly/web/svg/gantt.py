@@ -10,8 +10,9 @@ from typing import Final, Literal, TypeAlias
 
 from markupsafe import Markup
 
+from duly.durations import about
 from duly.policy.redaction import shortened
-from duly.policy.why import LocalClock, about
+from duly.policy.why import LocalClock
 from duly.views.timeline import Bar, LaneOfBars, Timeline
 from duly.web.svg.drawing import Axis, framed, line, number, rectangle, text, titled
 

@@ -16,8 +16,8 @@ from typing import Final
 
 from markupsafe import Markup
 
+from duly.durations import about
 from duly.policy.redaction import shortened
-from duly.policy.why import about
 from duly.views.flow import AWAITING, FlowView, StepView
 from duly.web.rendering import shown
 from duly.web.svg.drawing import framed, number, rectangle, text, titled

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, Protocol
 
 from markupsafe import Markup
 
-from duly.policy.why import LocalClock, about
+from duly.durations import about
+from duly.policy.why import LocalClock
 from duly.rehearse import Story, StoryMoment
 from duly.views.fires import RunResult
 from duly.web.svg.drawing import Axis, framed, line, rectangle, text, titled
