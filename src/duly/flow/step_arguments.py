@@ -12,36 +12,18 @@ from typing import Any
 import msgspec
 
 from duly.errors import DulyError, InvalidValue
-from duly.model.flow import LONGEST_FILLED, MOST_FILLED, MOST_PARTS
+from duly.model.flow import (
+    LONGEST_FILLED,
+    MOST_FILLED,
+    MOST_PARTS,
+    Awaited,
+    Fill,
+    Over,
+    Source,
+)
 from duly.model.limit import limits_as_json, limits_from_json, rendered_limits
 from duly.model.payload import Json, check_text, decode
 from duly.model.template import render, render_title
-
-
-class StoredSource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The source of a value: a step (a list of its parts if ``is_list``), or a flow argument."""
-
-    step: int | None = None
-    argument: str = ""
-    is_list: bool = False
-    default: Any = None  # of the argument
-
-
-class StoredFill(msgspec.Struct, frozen=True, array_like=True):
-    path: tuple[str | int, ...]
-    source: StoredSource
-
-
-class StoredOver(msgspec.Struct, frozen=True, omit_defaults=True):
-    argument: str
-    source: StoredSource | None = None
-    items: str = "[]"
-
-
-class StoredAwaited(msgspec.Struct, frozen=True, omit_defaults=True):
-    event: str
-    key: str | None = None
-    timeout: int | None = None  # microseconds
 
 
 class StoredPlan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,13 +33,13 @@ class StoredPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     call: dict[str, Any]
-    fills: tuple[StoredFill, ...] = ()
-    over: StoredOver | None = None
-    awaited: StoredAwaited | None = None
+    fills: tuple[Fill, ...] = ()
+    over: Over | None = None
+    awaited: Awaited | None = None
     defaults: dict[str, Any] = {}
 
     @property
-    def sources(self) -> Iterator[StoredSource]:
+    def sources(self) -> Iterator[Source]:
         yield from (fill.source for fill in self.fills)
         if self.over is not None and self.over.source is not None:
             yield self.over.source
@@ -70,7 +52,7 @@ class Values:
     arguments: Mapping[str, Any]
     results: Mapping[int, Sequence[Json | None]] = field(default_factory=dict)
 
-    def of(self, source: StoredSource) -> Any:  # noqa: ANN401 - JSON is any of its types
+    def of(self, source: Source) -> Any:  # noqa: ANN401 - JSON is any of its types
         if source.step is None:
             return self.arguments.get(source.argument, source.default)
         found = [None if one is None else decode(one) for one in self.results.get(source.step, ())]
@@ -109,8 +91,8 @@ def filled(plan: StoredPlan, values: Values) -> list[Filled]:
     return found
 
 
-def _items(over: StoredOver, values: Values) -> list[Any]:
-    found = decode(Json(over.items)) if over.source is None else values.of(over.source)
+def _items(over: Over, values: Values) -> list[Any]:
+    found = decode(over.items) if over.source is None else values.of(over.source)
     if not isinstance(found, list):
         raise InvalidValue(
             f"expected a list for `{over.argument}`, one job for each item, but got {_kind(found)}"

@@ -8,7 +8,9 @@ keeps its graph whatever is deployed meanwhile.
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Any, Final, Literal
+
+import msgspec
 
 from duly.errors import InvalidValue
 from duly.model.job import JobRequest
@@ -33,24 +35,26 @@ class StepState(StrEnum):
     SKIPPED = "skipped"  # its condition (``when``) was not met
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The source of a value: the result of a step, or an argument of the flow."""
+class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The source of a value: the result of a step, or an argument of the flow.
+
+    ``is_list`` and ``default`` are filled in when the flow is opened.
+    """
 
     step: int | None = None
     argument: str = ""
+    is_list: bool = False  # the results of all parts of a mapped step
+    default: Any = None  # of the argument
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(msgspec.Struct, frozen=True, array_like=True):
     """A place in the arguments of a step, and the source of the value that goes there."""
 
     path: tuple[str | int, ...]
     source: Source
 
 
-@dataclass(frozen=True, slots=True)
-class Over:
+class Over(msgspec.Struct, frozen=True, omit_defaults=True):
     """The list of a mapped step: each item becomes one job, as the argument of that name."""
 
     argument: str
@@ -58,8 +62,7 @@ class Over:
     items: Json = NO_ITEMS
 
 
-@dataclass(frozen=True, slots=True)
-class Awaited:
+class Awaited(msgspec.Struct, frozen=True, omit_defaults=True):
     """The event that a waiting step waits for; ``key`` is a template over the step's arguments."""
 
     event: str

@@ -14,19 +14,10 @@ import msgspec
 
 from duly.errors import InvalidValue
 from duly.flow.progress import Course, FlowFacts, StepFacts
-from duly.flow.step_arguments import (
-    Filled,
-    StoredAwaited,
-    StoredFill,
-    StoredOver,
-    StoredPlan,
-    StoredSource,
-    Values,
-    filled,
-)
+from duly.flow.step_arguments import Filled, StoredPlan, Values, filled
 from duly.model.columns import read_rows
 from duly.model.event import awaited
-from duly.model.flow import Awaited, FlowPlan, Over, Source, StepPlan
+from duly.model.flow import Fill, FlowPlan, Source, StepPlan
 from duly.model.payload import LONGEST_RESULT, Json, decode
 from duly.model.states import State
 from duly.store import retries, rows
@@ -123,7 +114,7 @@ def job_values(
         values |= {
             "waits": "event",
             "waits_for": awaited(plan.awaited.event, one.key),
-            "start_within": plan.awaited.timeout,
+            "start_within": rows.microseconds(plan.awaited.timeout),
             "late": "skip",
             "reason": f"waits for {plan.awaited.event}",
         }
@@ -133,29 +124,23 @@ def job_values(
 def _stored(step: StepPlan, plan: FlowPlan) -> StoredPlan:
     call = rows.call_values(step.call, 0, 0)
     tenant = {"tenant": step.call.tenant} if step.call.tenant else {}
+    over = step.over
+    if over is not None and over.source is not None:
+        over = msgspec.structs.replace(over, source=_complete(over.source, plan))
     return StoredPlan(
         call={name: value for name, value in call.items() if name not in _OF_A_FLOW} | tenant,
-        fills=tuple(StoredFill(fill.path, _source(fill.source, plan)) for fill in step.fills),
-        over=None if step.over is None else _over(step.over, plan),
-        awaited=None if step.awaited is None else _awaited(step.awaited),
+        fills=tuple(Fill(fill.path, _complete(fill.source, plan)) for fill in step.fills),
+        over=over,
+        awaited=step.awaited,
         defaults=decode(step.defaults),
     )
 
 
-def _source(source: Source, plan: FlowPlan) -> StoredSource:
+def _complete(source: Source, plan: FlowPlan) -> Source:
+    """Return the source with what its step needs to read it without the plan."""
     if source.step is None:
-        default = decode(plan.defaults).get(source.argument)
-        return StoredSource(argument=source.argument, default=default)
-    return StoredSource(step=source.step, is_list=plan.steps[source.step].over is not None)
-
-
-def _over(over: Over, plan: FlowPlan) -> StoredOver:
-    source = None if over.source is None else _source(over.source, plan)
-    return StoredOver(argument=over.argument, source=source, items=over.items)
-
-
-def _awaited(event: Awaited) -> StoredAwaited:
-    return StoredAwaited(event.event, event.key, rows.microseconds(event.timeout))
+        return msgspec.structs.replace(source, default=decode(plan.defaults).get(source.argument))
+    return msgspec.structs.replace(source, is_list=plan.steps[source.step].over is not None)
 
 
 @dataclass(slots=True)
