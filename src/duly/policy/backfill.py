@@ -86,17 +86,8 @@ def backfilled(
             priority=plan.priority,
             reason=waits,
         )
-        entries.append(
-            LedgerEntry(
-                due_at=moment,
-                covers_from=moment,
-                count=1,
-                outcome=Outcome.QUEUED,
-                cause=Cause.ASKED,
-                reason=sentences.backfilled(who),
-                job=job,
-            )
-        )
+        said = sentences.backfilled(who)
+        entries.append(LedgerEntry.of_one(moment, Outcome.QUEUED, said, cause=Cause.ASKED, job=job))
         behind = LiveJob(None, job.state, moment) if in_line else None
     return entries
 

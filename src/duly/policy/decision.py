@@ -63,6 +63,27 @@ class LedgerEntry:
     takes_over: LiveJob | None = None  # the waiting job that now runs for this moment
     deadline: datetime | None = None  # the new deadline of the job that is taken over
 
+    @classmethod
+    def of_one(
+        cls,
+        moment: datetime,
+        outcome: Outcome,
+        reason: str,
+        *,
+        cause: Cause | None = None,
+        job: NewJob | None = None,
+    ) -> "LedgerEntry":
+        """Return the row of a single moment."""
+        return cls(
+            due_at=moment,
+            covers_from=moment,
+            count=1,
+            outcome=outcome,
+            reason=reason,
+            cause=cause,
+            job=job,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:

@@ -124,11 +124,11 @@ class Lineup:
                 self._stop(stopping)
             case SkipMoment(job):
                 said = sentences.overlap(job, self.plan)
-                entry = _single(moment, Outcome.SKIPPED, said, cause=Cause.OVERLAP)
+                entry = LedgerEntry.of_one(moment, Outcome.SKIPPED, said, cause=Cause.OVERLAP)
             case Full(waiting_jobs):
                 self._full = decision
                 said = sentences.full(waiting_jobs)
-                entry = _single(moment, Outcome.SKIPPED, said, cause=Cause.EXHAUSTED)
+                entry = LedgerEntry.of_one(moment, Outcome.SKIPPED, said, cause=Cause.EXHAUSTED)
             case _:
                 assert_never(decision)
         self.entries.append(entry)
@@ -136,14 +136,14 @@ class Lineup:
 
     def skip(self, moment: datetime, cause: Cause, reason: str) -> None:
         """Record that one due moment is skipped."""
-        self.entries.append(_single(moment, Outcome.SKIPPED, reason, cause=cause))
+        self.entries.append(LedgerEntry.of_one(moment, Outcome.SKIPPED, reason, cause=cause))
 
     def decided(self) -> list[LedgerEntry]:
         """Return the entries of all moments, oldest first."""
         found = list(self.entries)
         for place in self._chain[:-1]:
             said = sentences.merged(self.plan, found[self._chain[-1]].due_at)
-            found[place] = _single(found[place].due_at, Outcome.MERGED, said)
+            found[place] = LedgerEntry.of_one(found[place].due_at, Outcome.MERGED, said)
         return found
 
     def _queue(self, moment: datetime, ready: datetime, blocked: str = "") -> LedgerEntry:
@@ -151,7 +151,7 @@ class Lineup:
         self._chain = [len(self.entries)]
         self.live.append(LiveJob(None, job.state, moment))
         said = sentences.queued(moment, self.now, blocked)
-        return _single(moment, Outcome.QUEUED, said, job=job)
+        return LedgerEntry.of_one(moment, Outcome.QUEUED, said, job=job)
 
     def _job(self, moment: datetime, ready: datetime, blocked: str) -> NewJob:
         policies, priority = self.plan.policies, self.plan.priority
@@ -176,9 +176,9 @@ class Lineup:
         if older is not None and older.job is not None:
             job = self._job(moment, older.job.ready_at, older.job.reason)
             said = sentences.queued(moment, self.now, job.reason)
-            return _single(moment, Outcome.QUEUED, said, job=job)
+            return LedgerEntry.of_one(moment, Outcome.QUEUED, said, job=job)
         known = (older and older.takes_over) or waiting
-        entry = _single(moment, Outcome.QUEUED, sentences.took_over(known, self.plan))
+        entry = LedgerEntry.of_one(moment, Outcome.QUEUED, sentences.took_over(known, self.plan))
         return replace(entry, takes_over=known, deadline=self._deadline(moment))
 
     def _stop(self, stopping: Sequence[LiveJob]) -> None:
@@ -191,22 +191,3 @@ class Lineup:
         if policies.start_within is None or policies.late == "run":
             return None
         return moment + policies.start_within
-
-
-def _single(
-    moment: datetime,
-    outcome: Outcome,
-    reason: str,
-    *,
-    cause: Cause | None = None,
-    job: NewJob | None = None,
-) -> LedgerEntry:
-    return LedgerEntry(
-        due_at=moment,
-        covers_from=moment,
-        count=1,
-        outcome=outcome,
-        reason=reason,
-        cause=cause,
-        job=job,
-    )

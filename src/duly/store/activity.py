@@ -3,10 +3,11 @@
 The dashboard may ask once a second: each answer is bounded and found through an index.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from duly.instants import from_us, to_us
 from duly.model.columns import read_rows
@@ -340,34 +341,31 @@ class ActivityStore(Noun):
         With ``ended``, also of those that have ended, which are in many more queues.
         """
         most = {"most": MOST_LOOKED_AT}
+        found: dict[str, dict[str, Any]] = defaultdict(dict)
         ready = yield Ask("count_ready_by_queue", {**most, "oldest": MOST_OLDEST})
-        running = yield Ask("count_running_by_queue", most)
-        scheduled = yield Ask("count_scheduled_by_queue", most)
-        blocked = yield Ask("count_blocked_by_queue", most)
-        found: dict[str, Depth] = {}
         for queue, count, oldest in ready:
-            found[queue] = Depth(queue=queue, ready=count, oldest_ready_at=rows.moment(oldest))
-        for queue, count in running:
-            found[queue] = replace(_of(found, queue), running=count)
+            found[queue] = {"ready": count, "oldest_ready_at": rows.moment(oldest)}
+        for queue, count in (yield Ask("count_running_by_queue", most)):
+            found[queue]["running"] = count
+        scheduled = yield Ask("count_scheduled_by_queue", most)
         for queue, count in scheduled:
-            found[queue] = replace(_of(found, queue), scheduled=count)
+            found[queue]["scheduled"] = count
+        blocked = yield Ask("count_blocked_by_queue", most)
         for queue, count, *_ in blocked:
             if count:
-                found[queue] = replace(_of(found, queue), blocked=count)
+                found[queue]["blocked"] = count
         whole = _all_seen(count for _, count in scheduled) and all(
             _all_seen(row[place] for row in blocked) for place in (2, 3)
         )
         counts = (yield Ask("count_ended_by_queue", most)) if ended else []
         for queue, state, count in counts:
-            found[queue] = replace(_of(found, queue), **{state: count})
+            found[queue][state] = count
         ended_whole, failed_whole = (
             _all_seen(count for _, state, count in counts if (state == State.FAILED) is failed)
             for failed in (False, True)
         )
-        return [
-            replace(found[queue], whole=whole, ended_whole=ended_whole, failed_whole=failed_whole)
-            for queue in sorted(found)
-        ]
+        seen = {"whole": whole, "ended_whole": ended_whole, "failed_whole": failed_whole}
+        return [Depth(queue=queue, **found[queue], **seen) for queue in sorted(found)]
 
 
 EVER = 2**63 - 1
@@ -419,10 +417,6 @@ class _Counter:
             running=tuple(self.running),
             lateness=tuple(self.lateness),
         )
-
-
-def _of(found: dict[str, Depth], queue: str) -> Depth:
-    return found.get(queue) or Depth(queue=queue)
 
 
 def _all_seen(counts: Iterable[int]) -> bool:

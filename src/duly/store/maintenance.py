@@ -161,6 +161,18 @@ class Waiting:
         return [topic for topic, has_work in wanted.items() if has_work]
 
     @property
+    def is_due(self) -> bool:
+        return self.due is not None and self.due <= NOW
+
+    @property
+    def is_late(self) -> bool:
+        return self.told or (self.late is not None and self.late < NOW)
+
+    @property
+    def is_opening(self) -> bool:
+        return self.opening is not None and self.opening <= NOW
+
+    @property
     def rest(self) -> timedelta | None:
         rests = [rest for rest in (self.due, self.late, self.opening) if rest is not None]
         return min(rests) if rests else None
@@ -191,40 +203,32 @@ class MaintenanceStore(Noun):
         """
         waiting = _looked(await self._db.write_one(Ask("look")))
         self._db.wake(*waiting.topics)  # first: the others do not poll, and the rest may fail
-        queues: list[str] = []
+        moved: list[list[str] | None] = []  # queues of jobs made ready; None: clock not trusted
+        if waiting.is_due:
+            moved.append(await self._moved(lambda: ready(limit), trust))
         late = OverdueJobs()
-        distrusted = False
-
-        async def moved(start: Start[list[str]]) -> None:
-            """Run an operation that makes jobs ready, if the clock is trusted."""
-            nonlocal distrusted
-            found = await self._db.write(lambda: at_trusted_time(start, trust))
-            distrusted = distrusted or found is None
-            queues.extend(found or ())
-
-        if waiting.due is not None and waiting.due <= NOW:
-            await moved(lambda: ready(limit))
-        if waiting.told or (waiting.late is not None and waiting.late < NOW):
+        if waiting.is_late:
             late = await self._db.write(lambda: overdue(limit, ids=self._db.attempt(), trust=trust))
-            distrusted = distrusted or late.distrusted
             await self._stop_flows(late)
-        if waiting.opening is not None and waiting.opening <= NOW:
-            await moved(lambda: limits.open_limits(limit))
-            waiting = _looked(await self._db.write_one(Ask("look")))
-        elif queues or late.hurried or late.expired:
+        if waiting.is_opening:
+            moved.append(await self._moved(lambda: limits.open_limits(limit), trust))
+        queues = [queue for found in moved for queue in found or ()]
+        if waiting.is_opening or queues or late.hurried or late.expired:
             waiting = _looked(await self._db.write_one(Ask("look")))
         self._db.nudge(*ready_in([*queues, *late.hurried, *late.freed]))
-        self._db.nudge(*sorted(late.tells))
-        if late.expired:
-            self._db.nudge(SCHEDULES, READY)
+        self._db.nudge(*sorted(late.tells), *((SCHEDULES, READY) if late.expired else ()))
         return Dispatched(
             ready=len(queues),
             hurried=len(late.hurried),
             expired=late.expired,
             rest=NOW if late.more else waiting.rest,
-            distrusted=distrusted,
+            distrusted=late.distrusted or None in moved,
             unfit=waiting.unfit,
         )
+
+    async def _moved(self, start: Start[list[str]], trust: Trust | None) -> list[str] | None:
+        """Run an operation that makes jobs ready; return None if the clock is not trusted."""
+        return await self._db.write(lambda: at_trusted_time(start, trust))
 
     async def _stop_flows(self, late: OverdueJobs) -> None:
         """Stop late flows, each in a transaction of its own: a flow is locked alone."""

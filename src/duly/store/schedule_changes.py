@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from typing import Any
 
 from duly.durations import MICROSECOND
 from duly.errors import InvalidValue, NotFound, ScheduleExists, WrongState
@@ -114,10 +115,8 @@ def values_of(row: ScheduleColumns) -> dict[str, Value]:
 
 def write_change(values: dict[str, Value], who: str, what: str) -> Operation[None]:
     yield Ask("change_schedule", {**values, "zone_data": zone_data_version()})
-    name = values["name"]
-    yield Ask(
-        "record_change", {"schedule_id": values["id"], "name": name, "who": who, "what": what}
-    )
+    about = {"schedule_id": values["id"], "name": values["name"]}
+    yield Ask("record_change", {**about, "who": who, "what": what})
 
 
 def note(schedule: StoredSchedule, who: str, what: str) -> Operation[None]:
@@ -147,19 +146,9 @@ def add(
     now = yield from current_time()
     pause = replace(pause, since=now) if pause else None
     with Budget():  # one for all of them: they are added in one transaction
-        added = []
-        for plan, number in zip(plans, numbers, strict=True):
-            cursor, next_at = (now, None) if pause else _starting(plan, now)
-            schedule = StoredSchedule(
-                id=number,
-                plan=plan,
-                created_at=now,
-                cursor=cursor,
-                next_at=next_at,
-                pause=pause,
-                zone_data=zone_data_version(),
-            )
-            added.append(schedule)
+        added = [
+            _added(plan, number, now, pause) for plan, number in zip(plans, numbers, strict=True)
+        ]
     wanted = list(dict.fromkeys(plan.name for plan in plans))
     there: dict[str, ScheduleColumns] = {}
     while len(there) < len(wanted):  # again, if a name was taken and is removed meanwhile
@@ -178,11 +167,22 @@ def add(
     return [rows.schedule(there[plan.name]) for plan in plans]
 
 
-def _starting(plan: Plan, now: datetime) -> tuple[datetime, datetime | None]:
-    """Return the cursor and the next moment of a schedule that is added now."""
-    following = first_moment(plan, now)
-    missed = missed_at_start(plan, now) if following is None else None
-    return (now, following) if missed is None else (missed - MICROSECOND, missed)
+def _added(plan: Plan, number: int, now: datetime, pause: Pause | None) -> StoredSchedule:
+    cursor, next_at = now, None
+    if pause is None:
+        next_at = first_moment(plan, now)
+        missed = missed_at_start(plan, now) if next_at is None else None
+        if missed is not None:
+            cursor, next_at = missed - MICROSECOND, missed
+    return StoredSchedule(
+        id=number,
+        plan=plan,
+        created_at=now,
+        cursor=cursor,
+        next_at=next_at,
+        pause=pause,
+        zone_data=zone_data_version(),
+    )
 
 
 def _new(schedule: StoredSchedule) -> dict[str, Value]:
@@ -329,14 +329,8 @@ def skip_next(name: str, numbers: Sequence[int], editor: Editor) -> Operation[li
         return [from_us(moment) for (moment,) in done]
     moments = yield from _ahead(schedule, max(now, schedule.cursor), len(numbers))
     for number, moment in zip(numbers, moments, strict=False):
-        entry = LedgerEntry(
-            due_at=moment,
-            covers_from=moment,
-            count=1,
-            outcome=Outcome.SKIPPED,
-            cause=Cause.ASKED,
-            reason=asked(editor.who),
-        )
+        said = asked(editor.who)
+        entry = LedgerEntry.of_one(moment, Outcome.SKIPPED, said, cause=Cause.ASKED)
         yield from record(schedule, entry, number)
     if moments:
         until = max(to_us(moments[-1]), row.settled_until or 0)
@@ -474,21 +468,22 @@ def refresh(after: int, limit: int) -> Operation[int | None]:
     version = zone_data_version()
     asked: dict[str, Value] = {"zone_data": version, "after": after, "limit": limit}
     stale = rows.schedules((yield Ask("stale_schedules", asked)))
-    decided = []
+    decided: list[tuple[StoredSchedule, dict[str, Any]]] = []
     for row in stale:
         with suppress(Exception):  # what cannot be read says so itself when it is due
-            decided.append(_recomputed(rows.schedule(row), row, version))
+            schedule = rows.schedule(row)
+            decided.append((schedule, _recomputed(schedule, row, version)))
     if decided:
-        yield Ask("advance_schedules", {"rows": rows.packed(values for values, _ in decided)})
-    for _, moved in decided:
-        if moved:
-            yield Ask("record_change", moved)
+        yield Ask("advance_schedules", {"rows": rows.packed(values for _, values in decided)})
+    for schedule, values in decided:
+        before, after = schedule.next_at, rows.moment(values["next_at"])
+        if before != after:
+            moved = f"the next run moved from {before} to {after} because of zone data {version}"
+            yield from note(schedule, "zone data", moved)
     return int(stale[-1].id) if len(stale) == limit else None
 
 
-def _recomputed(
-    schedule: StoredSchedule, row: ScheduleColumns, version: str
-) -> tuple[dict[str, object], dict[str, Value] | None]:
+def _recomputed(schedule: StoredSchedule, row: ScheduleColumns, version: str) -> dict[str, Any]:
     next_at = schedule.next_at
     if (
         next_at is not None
@@ -496,7 +491,7 @@ def _recomputed(
         and not isinstance(schedule.plan.kept, Spaced)
     ):
         next_at = schedule.plan.kept.after(schedule.cursor)
-    values: dict[str, object] = {
+    return {
         "id": schedule.id,
         "revision": schedule.revision,
         "cursor": to_us(schedule.cursor),
@@ -506,14 +501,4 @@ def _recomputed(
         "pause": row.pause,
         "runs": 0,
         "zone_data": version,
-    }
-    if next_at == schedule.next_at:
-        return values, None
-    said = f"the next run moved from {schedule.next_at} to {next_at} because of zone data {version}"
-    who = "zone data"
-    return values, {
-        "schedule_id": schedule.id,
-        "name": schedule.plan.name,
-        "who": who,
-        "what": said,
     }
