@@ -418,23 +418,18 @@ def plan(
     """
     file, last, live = file.resolved(), (applied or ScheduleFile()).resolved(), live.resolved()
     schedules = Comparison(
-        SCHEDULES,
-        file.schedules,
-        last.schedules,
-        live.schedules,
-        owners=owners or {},
-        decided=decided or {},
+        SCHEDULES, file.schedules, last.schedules, live.schedules, owners or {}, decided or {}
     )
     queues = Comparison(QUEUES, file.queues, last.queues, live.queues)
     limits = Comparison(LIMITS, file.limits, last.limits, live.limits)
-    changes = [
+    changes = tuple(
         change
         for comparison in (schedules, queues, limits)
         for change in comparison.changes(prune=prune, take_back=take_back)
-    ]
+    )
     record = ScheduleFile(
         schedules=schedules.record(changes),
         queues=queues.record(changes),
         limits=limits.record(changes),
     )
-    return FilePlan(tuple(changes), record)
+    return FilePlan(changes, record)

@@ -4,10 +4,10 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from duly.errors import InvalidValue
 from duly.model.fire import DueMoment
@@ -82,6 +82,11 @@ class Label:
                 "(higher runs sooner)"
             )
         self._check_what_it_takes()
+
+    @property
+    def shared_fields(self) -> dict[str, Any]:
+        """The fields that schedules and jobs share, by name."""
+        return {one.name: getattr(self, one.name) for one in fields(Label)}
 
     def _check_what_it_takes(self) -> None:
         if len(self.limits) > MOST_JOB_LIMITS or len(self.needs) > MOST_NEEDS:

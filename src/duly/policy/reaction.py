@@ -213,20 +213,16 @@ def _start(
         if policies.late == "skip":
             return skipped(event, schedule, Cause.LATE, sentences.late(within))
         within, priority = None, max(priority, HURRIED) if policies.late == "hurry" else priority
+    of_event = {
+        "args": encode(args),
+        "priority": priority,
+        "tenant": plan.tenant or event.tenant,
+        "submitter": event.submitter or plan.submitter,
+        "title": _title(plan.title, args) or (plan.name if is_built_in(plan.task) else ""),
+        "limits": rendered_limits(plan.limits, args),
+    }
     call = JobRequest(
-        task=plan.task,
-        args=encode(args),
-        queue=plan.queue,
-        priority=priority,
-        tenant=plan.tenant or event.tenant,
-        submitter=event.submitter or plan.submitter,
-        title=_title(plan.title, args) or (plan.name if is_built_in(plan.task) else ""),
-        tags=plan.tags,
-        owner=plan.owner,
-        version=plan.version,
-        limits=rendered_limits(plan.limits, args),
-        needs=plan.needs,
-        terms=plan.terms,
+        **plan.shared_fields | of_event,
         run_after=moment,
         key=key_of(event, plan, timing),
         start_within=within,

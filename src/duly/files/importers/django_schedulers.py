@@ -97,22 +97,7 @@ def _tasks(rows: Iterable[Row], now: datetime) -> Imported:
 
 def _add_task(basket: ImportCollector, row: Row, now: datetime) -> None:
     name, scheduled = str(row["name"]), moment(row.get("scheduled_time"))
-    zone, runs = None, None
-    match str(row["model"]).removesuffix("Type").removesuffix("Task").removesuffix("Job"):
-        case "Cron":
-            rule, zone = _cron(row.get("cron_string")), "UTC"
-        case "Repeatable":
-            length = timedelta(**{str(row["interval_unit"]): row["interval"]})
-            start = _set(scheduled, "scheduled_time")
-            rule = f"every {show_duration(length)} from {start.isoformat()}"
-            passed = max(ceil((now - start) / length), 0)
-            if row.get("repeat") is not None:
-                runs = row["repeat"] - passed + 1
-        case "Once" | "Scheduled":
-            start = _set(scheduled, "scheduled_time")
-            rule, runs = start.isoformat(), None if start >= now else 0
-        case other:
-            raise ValueError(f'"{other}" is no type of a task that is known here')
+    rule, zone, runs = _timing(row, scheduled, now)
     if runs is not None and runs <= 0:
         basket.note(
             name, f"its last moment, {scheduled:%Y-%m-%d %H:%M} UTC, has passed; it is left out"
@@ -138,6 +123,26 @@ def _add_task(basket: ImportCollector, row: Row, now: datetime) -> None:
         priority="high" if row.get("at_front") else None,
         max_runs=runs,
     )
+
+
+def _timing(
+    row: Row, scheduled: datetime | None, now: datetime
+) -> tuple[str, str | None, int | None]:
+    """Return the rule of a task, its zone, and how many runs are left; None: without end."""
+    match str(row["model"]).removesuffix("Type").removesuffix("Task").removesuffix("Job"):
+        case "Cron":
+            return _cron(row.get("cron_string")), "UTC", None
+        case "Repeatable":
+            length = timedelta(**{str(row["interval_unit"]): row["interval"]})
+            start = _set(scheduled, "scheduled_time")
+            passed, repeat = max(ceil((now - start) / length), 0), row.get("repeat")
+            rule = f"every {show_duration(length)} from {start.isoformat()}"
+            return rule, None, None if repeat is None else repeat - passed + 1
+        case "Once" | "Scheduled":
+            start = _set(scheduled, "scheduled_time")
+            return start.isoformat(), None, None if start >= now else 0
+        case other:
+            raise ValueError(f'"{other}" is no type of a task that is known here')
 
 
 def _cron(text: str | None) -> str:

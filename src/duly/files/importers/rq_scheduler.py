@@ -69,14 +69,7 @@ def _add(
     meta = plain_value(job.fields["meta"]) if job.fields.get("meta") else {}
     if not isinstance(meta, Mapping):
         raise TypeError("its meta is not a dict")
-    start = datetime.fromtimestamp(job.at, UTC)
-    rule, needed = start.isoformat(), None
-    if meta.get("interval"):
-        rule = f"every {int(meta['interval'])}s from {start.isoformat()}"
-    elif meta.get("cron_string"):
-        rule, needed = _cron(str(meta["cron_string"])), zone
-        if zone is None:
-            raise zone_asked_for("a cron string of rq-scheduler", machine_zone)
+    rule, needed = _timing(job, meta, zone, machine_zone)
     counted = meta.get("repeat") is not None and (meta.get("interval") or meta.get("cron_string"))
     basket.add_call(
         f"job {job.id}",
@@ -93,6 +86,21 @@ def _add(
         priority="high" if job.text("enqueue_at_front") == "1" else None,
         max_runs=max(int(meta["repeat"]), 1) if counted else None,
     )
+
+
+def _timing(
+    job: ScheduledJob, meta: Mapping[Any, Any], zone: str | None, machine_zone: str | None
+) -> tuple[str, str | None]:
+    """Return the rule of a job, and the zone that the rule needs."""
+    start = datetime.fromtimestamp(job.at, UTC).isoformat()
+    if meta.get("interval"):
+        return f"every {int(meta['interval'])}s from {start}", None
+    if not meta.get("cron_string"):
+        return start, None
+    rule = _cron(str(meta["cron_string"]))
+    if zone is None:
+        raise zone_asked_for("a cron string of rq-scheduler", machine_zone)
+    return rule, zone
 
 
 def _call(job: ScheduledJob) -> tuple[str, list[object], dict[str, object], list[str]]:
