@@ -30,7 +30,7 @@ def at_work(shop_is_open: None) -> Iterator[None]:
 @pytest.fixture
 def looks_at_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page looks at thousands; with two, a test has pages enough."""
-    monkeypatch.setattr(job_search, "LOOK", 2)
+    monkeypatch.setattr(job_search, "MOST_EXAMINED", 2)
 
 
 def command(*words: str) -> Result:

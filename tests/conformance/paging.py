@@ -64,9 +64,9 @@ async def many_that_end_at_one_moment_are_seen_once_each(world: World) -> None:
         await world.end(job, OOPS if job.id % 3 else None)
     whole = await found(world, "")
     equal(whole, sorted(whole, reverse=True))
-    for look in (1, 2, 5, 100):
-        pages = await turned(world, "", limit=5, look=look)
-        equal([number for page in pages for number in page], whole, f"look={look}")
+    for examined in (1, 2, 5, 100):
+        pages = await turned(world, "", limit=5, examined=examined)
+        equal([number for page in pages for number in page], whole, f"examined={examined}")
 
 
 @check
@@ -90,20 +90,20 @@ async def a_page_looks_at_so_many_jobs_and_says_how_far_it_came(world: World) ->
         for _ in range(4):
             await ended(world, call("often"), OOPS if number % 2 else None)
             world.wait(MINUTE)
-    first = await looked(world, "task:rare", look=3)
+    first = await looked(world, "task:rare", examined=3)
     equal((list(first.jobs), first.searched_to), ([], None), "it is still among what lives")
-    ending = await looked(world, "task:rare state:succeeded,failed", look=3)
+    ending = await looked(world, "task:rare state:succeeded,failed", examined=3)
     holds(ending.searched_to, "it says how far it came")
     holds(len(ending.jobs) < 4 and ending.after, "it has not looked at everything")
     whole = [rare[0], *rare[:0:-1]]
-    for look in (1, 3, 7, 100):
+    for examined in (1, 3, 7, 100):
         for limit in (1, 2, 9):
-            pages = await turned(world, "task:rare", limit=limit, look=look)
-            equal([number for page in pages for number in page], whole, f"{look}, {limit}")
-    nothing = await turned(world, "task:nothing", limit=9, look=3)
+            pages = await turned(world, "task:rare", limit=limit, examined=examined)
+            equal([number for page in pages for number in page], whole, f"{examined}, {limit}")
+    nothing = await turned(world, "task:nothing", limit=9, examined=3)
     holds(len(nothing) > 5, "it took several pages")
     equal([number for page in nothing for number in page], [])
-    lately = await turned(world, "task:rare since:7m", limit=9, look=3)
+    lately = await turned(world, "task:rare since:7m", limit=9, examined=3)
     equal([number for page in lately for number in page], [rare[4]])
 
 
@@ -116,9 +116,9 @@ async def pages_of_a_schedule_are_as_bounded(world: World) -> None:
             await world.end(job, OOPS if number == 2 else None)
     whole = await found(world, "schedule:report")
     equal(len(whole), 6)
-    for look in (1, 2, 100):
-        pages = await turned(world, "schedule:report", limit=2, look=look)
-        equal([number for page in pages for number in page], whole, f"look={look}")
+    for examined in (1, 2, 100):
+        pages = await turned(world, "schedule:report", limit=2, examined=examined)
+        equal([number for page in pages for number in page], whole, f"examined={examined}")
 
 
 @check

@@ -191,7 +191,7 @@ def test_an_idle_node_asks_the_store_fewer_than_four_times_a_second(node: IdleNo
     asked, ticks = node.minutes(5)
     a_minute = {name: count / 5 for name, count in asked.items()}
     # Every two seconds: is something due, is a job ready. Every three: the lease.
-    assert a_minute.pop("look") <= 31
+    assert a_minute.pop("dispatcher_facts") <= 31
     assert a_minute.pop("ready_shelves") <= 31
     assert a_minute.pop("renew_lease") <= 21
     assert all(count <= 20 for count in a_minute.values()), a_minute
@@ -289,6 +289,6 @@ def test_a_job_that_is_fired_beside_an_idle_worker_takes_two_transactions_and_no
     node: IdleNode,
 ) -> None:
     asked = fire_ten_a_second(node)
-    polls = asked["look"] + asked["ready_shelves"]
+    polls = asked["dispatcher_facts"] + asked["ready_shelves"]
     assert node.database.transactions - polls <= 2 * 600 + 120  # as in an idle minute
     assert node.database.nudges == []

@@ -106,7 +106,7 @@ SABOTAGES = {
     "the wait for the job in front": Sabotage(statements={"free_blocked": free_the_next}),
     "the count of those who are in a limit": Sabotage(
         statements={
-            "look_into_limits": instead(
+            "read_locked_limits": instead(
                 "(select count(*) from duly_holding as holding "
                 "where holding.limit_name = named_limit.name)",
                 "0",

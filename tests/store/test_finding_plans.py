@@ -30,7 +30,7 @@ VALUES: dict[str, object] = {
     "flow": 7, "error": "no", "texts": ["no"], "since": NOW - 1_000, "before": NOW + 1_000,
     "after": LAST, "limit": 50, "states": ["ready"], "behind": LAST, "behind_id": LAST,
     "edge": FIRST + 1,
-    "look": 1_000,
+    "examined": 1_000,
     **{f"{word}_like": "*" for word in ("task", "queue", "tenant", "key")},
 }  # fmt: skip
 BY_NUMBER = "INTEGER PRIMARY KEY"

@@ -177,7 +177,7 @@ CALLS: dict[str, dict[str, object]] = {
         "block": 1,
     },
     "hold_limits": {"names": ["limit 3", "limit 4"]},
-    "look_into_limits": {"names": ["limit 3", "limit 4"], "queue": "default", "tasks": ["work"]},
+    "read_locked_limits": {"names": ["limit 3", "limit 4"], "queue": "default", "tasks": ["work"]},
     "write_limits": {"rows": json.dumps([{"name": "limit 3", "arrival": 1}])},
     "set_opening": {"rows": json.dumps([{"name": "limit 3", "opens_at": NOW}])},
     "opening_limits": {"limit": 10},

@@ -82,7 +82,7 @@ HOT: dict[str, tuple[str, dict[str, object]]] = {
     "hold_jobs": ("job", {"rows": '[{"id": 7, "fence": 1}]'}),
     "forget_jobs": ("job", {"ids": [7]}),
     "ready_due_jobs": ("job", {"limit": 100}),
-    "look": ("job", {}),
+    "dispatcher_facts": ("job", {}),
     "overdue_jobs": ("job", {"limit": 100}),
     "keep_history": ("job", {"rows": '[{"id": 7}]'}),
     "any_unseen": ("event", {}),

@@ -123,7 +123,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class AuditedAction:
-    """An action and its subject: ``Deed("queues.set", "queue:mail", {"paused": True})``."""
+    """An action and its subject: ``AuditedAction("queues.set", "queue:mail", …)``."""
 
     action: str
     subject: str = ""

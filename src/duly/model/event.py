@@ -1,6 +1,6 @@
 """An event: something that happened, emitted by a program or a person.
 
-``Emitted`` is the event as it is emitted, ``Event`` as it is stored. A schedule whose rule is
+``Emitted`` is the event as it is emitted, ``StoredEvent`` as it is stored. A schedule whose rule is
 ``on invoice.*`` reacts to it, and a step of a flow may wait for it.
 """
 

@@ -1,6 +1,7 @@
 """A job: one unit of work in a queue.
 
-``Call`` is the request to enqueue a job. ``Job`` is the job as it is stored, unfinished or ended.
+``JobRequest`` is the request to enqueue a job, ``StoredJob`` the job as it is stored, unfinished or
+ended.
 """
 
 from collections.abc import Mapping

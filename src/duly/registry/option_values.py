@@ -70,7 +70,7 @@ def length_of(what: str, asked: object, *, longest: timedelta, zero: bool = Fals
 
 
 def when_of(what: str, asked: object) -> datetime | timedelta | None:
-    """Return a moment, or a delay from now. ``Call`` checks moments."""
+    """Return a moment, or a delay from now. ``JobRequest`` checks moments."""
     if asked is None or isinstance(asked, datetime):
         return asked
     return _parsed(what, asked)

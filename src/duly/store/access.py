@@ -104,7 +104,7 @@ class AccessStore(Noun):
         while not seen.is_last and seen.broken is None:
             number, previous = seen.number, seen.hash
             seen = await self._db.read(
-                lambda: audit.look_at_chain(number, previous, PAGE)  # noqa: B023 - read at once
+                lambda: audit.check_chain(number, previous, PAGE)  # noqa: B023 - read at once
             )
         return seen.broken
 

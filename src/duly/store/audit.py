@@ -223,7 +223,7 @@ class ChainCheck(NamedTuple):
     is_last: bool = False
 
 
-def look_at_chain(number: int, previous: str, limit: int) -> Operation[ChainCheck]:
+def check_chain(number: int, previous: str, limit: int) -> Operation[ChainCheck]:
     """Check the hash chain of the entries after a number, and that it ends at the log's head."""
     found = yield Ask("audit_chain", {"after": number, "limit": limit})
     for row in found:

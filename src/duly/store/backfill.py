@@ -28,7 +28,7 @@ from duly.rules import On
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value, current_time
 from duly.store.reactions import carry_out
-from duly.store.rows import EventCursor, place_of, span
+from duly.store.rows import EventCursor, event_cursor, span
 from duly.store.schedule_changes import get, lock, note, row_of
 from duly.store.transactions import Editor
 from duly.store.values import Decide
@@ -208,7 +208,7 @@ def replay(request: ReplayRequest, after: EventCursor, editor: Editor) -> Operat
         skipped=done.skipped,
         queues=done.queues,
         later=done.later,
-        after=place_of(found[-1]) if len(found) == BATCH else None,
+        after=event_cursor(found[-1]) if len(found) == BATCH else None,
     )
 
 

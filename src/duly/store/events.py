@@ -1,8 +1,8 @@
 """Events: they are stored, processed once, and start jobs.
 
-    look      read unprocessed events in the order of arrival; the reactor holds a lock for this,
+    read      read unprocessed events in the order of arrival; the reactor holds a lock for this,
               so there is one order and not several
-    decide    purely, for each event and each schedule that it may concern (``policy.reacting``)
+    decide    purely, for each event and each schedule that it may concern (``policy.reaction``)
     do        what was decided: rows of the ledger, and jobs (``reactions``)
     see       the events are marked: all of it in one transaction
 
@@ -31,7 +31,7 @@ from duly.store.database import Ask, Operation, Start, Value
 from duly.store.enqueueing import Once, done_once
 from duly.store.ids import Ids, KeptIds
 from duly.store.reactions import carry_out
-from duly.store.rows import BEGINNING, EventCursor, ScheduleColumns, place_of, span
+from duly.store.rows import BEGINNING, EventCursor, ScheduleColumns, event_cursor, span
 from duly.store.transactions import ready_in
 from duly.store.values import EVENTS, JOBS, Trust
 from duly.store.verbs import Noun, reading, verb
@@ -59,7 +59,7 @@ class Reacted:
     distrusted: bool = False  # there were events, and the clock was not trusted
 
 
-# Each is waited for a twentieth of a second: a look around takes five at most.
+# Each is waited for a twentieth of a second: one pass takes five seconds at most.
 MOST_BUSY: Final = 100
 
 _PLACE = re.compile(r"(\d{1,18})\.(\d{1,18})", re.ASCII)
@@ -83,7 +83,7 @@ def page(
     """Return events, the newest first; ``after`` is the cursor of the previous page."""
     if limit < 1:
         raise InvalidValue(f"limit={limit}: how many events, from 1")
-    at, number = _read_place(after)
+    at, number = _read_cursor(after)
     asked: dict[str, Value] = {
         **span(wanted.pattern),
         "key": wanted.key,
@@ -100,7 +100,7 @@ def page(
     return StoredEventPage(events=events, after=last)
 
 
-def _read_place(text: object) -> tuple[int, int]:
+def _read_cursor(text: object) -> tuple[int, int]:
     if text is None:
         return LAST_US, 0
     found = _PLACE.fullmatch(text) if isinstance(text, str) else None
@@ -122,7 +122,7 @@ def reactions(numbers: Sequence[int]) -> Operation[list[tuple[str, StoredFire]]]
 
 
 @dataclass(slots=True)
-class Look:
+class EventBatch:
     """A batch of events: its size, its cursor, and how far the run got if it was blocked.
 
     A brief run does not wait for keys that other transactions hold.
@@ -165,9 +165,9 @@ class EventStore(Noun):
         if not await self._db.write_one(Ask("any_unseen")):
             return Reacted()
         try:
-            done = await self._look(Look(limit=limit, trust=trust))
+            done = await self._react(EventBatch(limit=limit, trust=trust))
         except Busy:
-            done = await self._look_around(limit, trust)
+            done = await self._react_one_by_one(limit, trust)
             if not done.events:
                 raise
         self._tell(done)
@@ -216,10 +216,10 @@ class EventStore(Noun):
     async def _replay(self, request: ReplayRequest, place: EventCursor) -> ReplayBatch:
         return await self._db.insist(lambda: backfill.replay(request, place, self._db.editor()))
 
-    async def _look(self, look: Look) -> Reacted:
-        return await self._db.write(lambda: react(look, ids=self._db.attempt()))
+    async def _react(self, batch: EventBatch) -> Reacted:
+        return await self._db.write(lambda: react(batch, ids=self._db.attempt()))
 
-    async def _look_around(self, limit: int, trust: Trust | None) -> Reacted:
+    async def _react_one_by_one(self, limit: int, trust: Trust | None) -> Reacted:
         """Process one event at a time, skipping events whose schedules are locked by others."""
         found: list[Reacted] = []
         held, busy, place = set[str](), 0, BEGINNING
@@ -231,16 +231,16 @@ class EventStore(Noun):
                 if len(found) == limit or busy == MOST_BUSY:
                     return _together(found, limit)
                 before = EventCursor(to_us(event.at), event.id - 1)
-                look = Look(limit=1, after=before, brief=True, trust=trust)
+                batch = EventBatch(limit=1, after=before, brief=True, trust=trust)
                 try:
-                    found.append(await self._look(look))
+                    found.append(await self._react(batch))
                 except Busy:
                     busy += 1
-                    if not look.holds_schedules:
+                    if not batch.holds_schedules:
                         held.add(event.name)
             if len(events) < limit:
                 return _together(found, limit)
-            place = place_of(events[-1])
+            place = event_cursor(events[-1])
 
     def _audited(self, events: Sequence[Emitted]) -> Start[list[int]]:
         kept = self._db.kept()
@@ -264,18 +264,18 @@ def emitted(events: Sequence[Emitted], *, ids: KeptIds) -> Operation[list[int]]:
     return numbers
 
 
-def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
+def react(batch: EventBatch, *, ids: Ids) -> Operation[Reacted]:
     """Process the next events: decide and carry out the reactions of the schedules."""
-    look.holds_schedules = False
+    batch.holds_schedules = False
     [(instant,)] = yield Ask("hold_reactor")
-    if look.trust is not None and not look.trust(from_us(instant)):
+    if batch.trust is not None and not batch.trust(from_us(instant)):
         return Reacted(distrusted=True)
-    events = yield from unseen(look.limit, look.after)
+    events = yield from unseen(batch.limit, batch.after)
     if not events:
         return Reacted()
     schedules = yield from _concerned(events)
-    look.holds_schedules = True
-    if look.brief:
+    batch.holds_schedules = True
+    if batch.brief:
         yield Ask("be_brief")
     now = from_us(instant)
     decided = [
@@ -295,7 +295,7 @@ def react(look: Look, *, ids: Ids) -> Operation[Reacted]:
         withdrawn=done.withdrawn,
         queues=done.queues,
         later=done.later,
-        more=len(events) == look.limit,
+        more=len(events) == batch.limit,
     )
 
 

@@ -58,9 +58,9 @@ class Failure:
 MOST = 10_000
 # Rows of one table for one page. Measured on PostgreSQL with a million of them: each is 10 to
 # 40 ms of a page that finds nothing.
-LOOK = 20_000
-LOOK_INTO_ERRORS = 4_000  # which are long
-LOOK_AT_ONE_SCHEDULE = 5_000  # whose jobs lie far from one another
+MOST_EXAMINED = 20_000
+MOST_ERRORS_EXAMINED = 4_000  # which are long
+MOST_OF_SCHEDULE_EXAMINED = 5_000  # whose jobs lie far from one another
 _TRY: Final = re.compile(r"^attempt (\d+ of \d+)")
 
 Values: TypeAlias = dict[str, Any]  # of statements
@@ -175,13 +175,13 @@ def attempts(number: int) -> Operation[list[Attempt]]:
 
 
 def find(
-    wanted: Filter, after: str | None, limit: int, *, look: int | None = None
+    wanted: Filter, after: str | None, limit: int, *, examined: int | None = None
 ) -> Operation[Page]:
     """Return a page of matching jobs, after the cursor of the previous page."""
     _check("limit", limit)
     start = read_cursor(after)
     values = yield from _values(wanted)
-    values["look"] = look or LOOK
+    values["examined"] = examined or MOST_EXAMINED
     found: list[StoredJob] = []
     if start.ended_at is None:
         found, edge = yield from _find_living(wanted, {**values, "after": start.id}, limit + 1)
@@ -213,7 +213,7 @@ def failures(wanted: Filter, *, limit: int = 2_000) -> Operation[list[Failure]]:
     if wanted.states and State.FAILED not in wanted.states:
         return []
     values = yield from _values(wanted)
-    edge = yield Ask("edge_of_failed", {**values, "look": MOST})
+    edge = yield Ask("edge_of_failed", {**values, "examined": MOST})
     since = edge[0][0] if edge else values["since"]
     asked = {**values, "since": since, "tail": LONGEST_TAIL, "limit": limit}
     return read_rows(Failure, (yield Ask("failures", asked)))
@@ -259,7 +259,9 @@ def _find_ended(
     values |= {"behind": start.ended_at, "behind_id": start.id, "limit": limit}
     edges = []
     for way, _ in ways:
-        edges += yield Ask(str(way.edge), {**values, "look": _look(way, wanted, values["look"])})
+        edges += yield Ask(
+            str(way.edge), {**values, "examined": _most_examined(way, wanted, values["examined"])}
+        )
     edge = max((moment for (moment,) in edges), default=None)
     values |= {} if edge is None else {"since": edge}
     found: list[StoredJob] = []
@@ -268,11 +270,11 @@ def _find_ended(
     return sorted(found, key=lambda job: (job.ended_at, job.id), reverse=True)[:limit], edge
 
 
-def _look(way: Way, wanted: Filter, look: int) -> int:
+def _most_examined(way: Way, wanted: Filter, most: int) -> int:
     if way is HISTORY_OF_SCHEDULE:
-        return min(look, LOOK_AT_ONE_SCHEDULE)
+        return min(most, MOST_OF_SCHEDULE_EXAMINED)
     reads_errors = way is FAILED and (wanted.error or wanted.texts)
-    return min(look, LOOK_INTO_ERRORS) if reads_errors else look
+    return min(most, MOST_ERRORS_EXAMINED) if reads_errors else most
 
 
 def _page(found: list[StoredJob], edge: int | None, limit: int) -> Page:

@@ -58,7 +58,7 @@ class LockedLimits:
     now: int
 
 
-def look(
+def read_locked(
     names: Sequence[str],
     declared: Mapping[str, NamedLimit] | None = None,
     request: ClaimRequest | None = None,
@@ -66,7 +66,7 @@ def look(
     """Read limits that are locked; asked after locking, it sees every entry and leave before."""
     queue, tasks = (request.queue, list(request.tasks)) if request else ("", [])
     asked = {"names": list(names), "queue": queue, "tasks": tasks}
-    found = [_LimitRow(*row) for row in (yield Ask("look_into_limits", asked))]
+    found = [_LimitRow(*row) for row in (yield Ask("read_locked_limits", asked))]
     stored = {row.name: row.usage for row in found}
     usages = {}
     for row in found:
@@ -167,7 +167,7 @@ def let_go(limits: Mapping[int, str]) -> Operation[list[str]]:
         return []
     yield Ask("hold_limits", {"names": names})
     yield Ask("drop_holdings", {"ids": list(limits)})
-    held = yield from look(names)
+    held = yield from read_locked(names)
     usages = {name: usage for name, usage in held.usages.items() if name in held.crowded}
     places = {name: free_places(usage, held.now) for name, usage in usages.items()}
     return (yield from _let_in(places, usages, now=held.now))
@@ -203,7 +203,7 @@ def _open(names: Sequence[str]) -> Operation[list[str]]:
         return []
     yield Ask("hold_limits", {"names": list(names)})
     yield Ask("drop_stale_holdings", {"names": list(names)})
-    held = yield from look(names)
+    held = yield from read_locked(names)
     yield from _write_limits(held.usages, held.stored)
     places = {
         name: MOST_FREED if count and name in held.idle else count
@@ -224,7 +224,7 @@ def _reconsider(name: str) -> Operation[list[str]]:
     if not names:
         return []
     yield Ask("hold_limits", {"names": names})
-    held = yield from look(names)
+    held = yield from read_locked(names)
     usages = {at: usage for at, usage in held.usages.items() if at in held.crowded}
     return (yield from _let_in(dict.fromkeys(usages, MOST_FREED), usages, now=held.now))
 
@@ -239,7 +239,7 @@ def _enter(limits: Mapping[str, NamedLimit], request: ClaimRequest) -> Operation
         # Again, if another transaction deleted an idle limit meanwhile.
         made = [{"name": name, "template": limits[name].template} for name in names]
         yield Ask("make_limits", {"rows": rows.packed(made)})
-    return (yield from look(names, limits, request))
+    return (yield from read_locked(names, limits, request))
 
 
 def _write(choice: Admission, held: LockedLimits) -> Operation[None]:

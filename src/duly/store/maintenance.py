@@ -201,7 +201,7 @@ class MaintenanceStore(Noun):
 
         Other services of this process that have something to do are woken.
         """
-        waiting = _looked(await self._db.write_one(Ask("look")))
+        waiting = _waiting(await self._db.write_one(Ask("dispatcher_facts")))
         self._db.wake(*waiting.topics)  # first: the others do not poll, and the rest may fail
         moved: list[list[str] | None] = []  # queues of jobs made ready; None: clock not trusted
         if waiting.is_due:
@@ -214,7 +214,7 @@ class MaintenanceStore(Noun):
             moved.append(await self._moved(lambda: limits.open_limits(limit), trust))
         queues = [queue for found in moved for queue in found or ()]
         if waiting.is_opening or queues or late.hurried or late.expired:
-            waiting = _looked(await self._db.write_one(Ask("look")))
+            waiting = _waiting(await self._db.write_one(Ask("dispatcher_facts")))
         self._db.nudge(*ready_in([*queues, *late.hurried, *late.freed]))
         self._db.nudge(*sorted(late.tells), *((SCHEDULES, READY) if late.expired else ()))
         return Dispatched(
@@ -356,7 +356,7 @@ class MaintenanceStore(Noun):
     progress: Final = reading("viewer", progress)
 
 
-def _looked(found: Sequence[Row]) -> Waiting:
+def _waiting(found: Sequence[Row]) -> Waiting:
     [(due, late, opening, told, unfit, schedules, events, leases)] = found
     return Waiting(
         rows.length(due),

@@ -384,7 +384,7 @@ class EventCursor(NamedTuple):
 BEGINNING: Final = EventCursor(-1, 0)
 
 
-def place_of(event: StoredEvent) -> EventCursor:
+def event_cursor(event: StoredEvent) -> EventCursor:
     return EventCursor(to_us(event.at), event.id)
 
 

@@ -48,7 +48,7 @@ T = TypeVar("T")
 Found: TypeAlias = Literal["done", "open", "lost"]
 
 _TRIES = 6  # attempts to end a job if a daily partition is missing or after a deadlock
-_BETWEEN_LOOKS = 0.2  # seconds
+_BETWEEN_READS = 0.2  # seconds
 
 
 class TaskTransaction(Protocol):
@@ -190,7 +190,7 @@ class JobCompletion:
             if not (transaction.ending and self._opener.is_unknown(error)):
                 self._explain(error)
             transaction.close()
-            self._decide(self._look(settlement), settlement.job, error)
+            self._decide(self._find_outcome(settlement), settlement.job, error)
             topics = []
         self.completed = True
         transaction.nudge(topics)
@@ -205,7 +205,7 @@ class JobCompletion:
             if not (transaction.ending and self._opener.is_unknown(error)):
                 self._explain(error)
             await transaction.close()
-            self._decide(await self._alook(settlement), settlement.job, error)
+            self._decide(await self._afind_outcome(settlement), settlement.job, error)
             topics = []
         self.completed = True
         await transaction.nudge(topics)
@@ -214,26 +214,26 @@ class JobCompletion:
         """Raise duly's error for a database error before COMMIT, when nothing was written."""
         raise self._opener.translated(error) or error from error
 
-    def _look(self, settlement: Settlement) -> Found | None:
+    def _find_outcome(self, settlement: Settlement) -> Found | None:
         """Read the outcome of the job on another connection; None if none can be opened."""
         until = clock.boottime() + self._opener.patience
         while clock.boottime() < until:
             try:
                 with closing(self._opener.open(self.complete)) as other:
                     other.hurry()
-                    return other.run(_looking(settlement))
+                    return other.run(_outcome_of(settlement))
             except (self._opener.error, StoreUnavailable):
                 _rest()
         return None
 
-    async def _alook(self, settlement: Settlement) -> Found | None:
+    async def _afind_outcome(self, settlement: Settlement) -> Found | None:
         until = clock.boottime() + self._opener.patience
         while clock.boottime() < until:
             try:
                 other = await self._opener.aopen(self.complete)
                 try:
                     other.hurry()
-                    return await other.run(_looking(settlement))
+                    return await other.run(_outcome_of(settlement))
                 finally:
                     await other.close()
             except (self._opener.error, StoreUnavailable):
@@ -290,7 +290,7 @@ def _make_days() -> Operation[None]:
         yield Ask("make_day", {"parent": parent, "instant": instant})
 
 
-def _looking(settlement: Settlement) -> Operation[Found]:
+def _outcome_of(settlement: Settlement) -> Operation[Found]:
     job = settlement.job
     mine = [{"id": job.id, "fence": job.fence}]
     held = yield Ask("hold_jobs", {"rows": rows.packed(mine)})
@@ -302,7 +302,7 @@ def _looking(settlement: Settlement) -> Operation[Found]:
 
 def _rest() -> None:
     """Wait between two attempts; no test and no guarantee depends on how long."""
-    threading.Event().wait(_BETWEEN_LOOKS)
+    threading.Event().wait(_BETWEEN_READS)
 
 
 def _lost(job: HeldJob) -> LeaseLost:

@@ -156,22 +156,22 @@ select {ended_job}
 select count(*) from (select 1 {among_failed} limit :limit) as found;
 
 -- name: edge_of_live
--- The lower bound of a page's search: :look rows on, whether or not they match.
-select id from duly.job where id < :after order by id desc limit 1 offset :look;
+-- The lower bound of a page's search: :examined rows on, whether or not they match.
+select id from duly.job where id < :after order by id desc limit 1 offset :examined;
 
 -- name: edge_of_history
 select ended_at
   from duly.history {indexed by history_ended}
  where ended_at >= :since and ended_at < :before
  order by ended_at desc
- limit 1 offset :look;
+ limit 1 offset :examined;
 
 -- name: edge_of_history_of_schedule for sqlite
 select ended_at
   from duly.history {indexed by history_schedule}
  where schedule_id {in :schedules} and ended_at >= :since and ended_at < :before
  order by ended_at desc
- limit 1 offset :look;
+ limit 1 offset :examined;
 
 -- name: edge_of_history_of_schedule for postgres
 select ended_at
@@ -180,16 +180,16 @@ select ended_at
                   from duly.history
                  where schedule_id = asked.schedule and ended_at >= :since and ended_at < :before
                  order by ended_at desc
-                 limit :look + 1) as job
+                 limit :examined + 1) as job
  order by ended_at desc
- limit 1 offset :look;
+ limit 1 offset :examined;
 
 -- name: edge_of_failed
 select ended_at
   from duly.failed {indexed by failed_ended}
  where ended_at >= :since and ended_at < :before
  order by ended_at desc
- limit 1 offset :look;
+ limit 1 offset :examined;
 
 -- name: failures
 -- With the last characters of the error, which say most.

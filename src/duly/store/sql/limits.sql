@@ -31,7 +31,7 @@ select name
  order by name
    {for update};
 
--- name: look_into_limits
+-- name: read_locked_limits
 -- The jobs in a limit, whether jobs are parked there, and the first parked job that the worker could
 -- run and that no other transaction has locked.
 select named_limit.name, named_limit.concurrency, named_limit.rate_count, named_limit.rate_period,

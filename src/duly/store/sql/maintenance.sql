@@ -12,7 +12,7 @@ update duly.job
    and ready_at <= {now}
 returning queue;
 
--- name: look
+-- name: dispatcher_facts
 -- Microseconds until the next job is due, until the next deadline and until the next rate limit opens;
 -- whether a waiting job or one without a worker has a signal that nobody has handled; whether jobs wait
 -- for a worker that fits. And for the other services, which need not poll then: microseconds until the

@@ -194,9 +194,9 @@ def _looking_first(operation: Operation[limits.Admitted]) -> Operation[limits.Ad
         while True:
             if ask.statement == "hold_limits":
                 wanted = {"names": ask.values["names"], "queue": "", "tasks": []}
-                seen = (yield Ask("look_into_limits", wanted)) or seen
+                seen = (yield Ask("read_locked_limits", wanted)) or seen
             found = yield ask
-            ask = operation.send(seen if ask.statement == "look_into_limits" else found)
+            ask = operation.send(seen if ask.statement == "read_locked_limits" else found)
     except StopIteration as end:
         admitted: limits.Admitted = end.value
         return admitted
