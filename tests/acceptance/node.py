@@ -16,7 +16,7 @@ from datetime import timedelta
 from duly.app import Node
 from duly.clock import Timeout, sleep
 from duly.errors import StoreUnavailable
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.states import Move
 from duly.model.worker import Profile
 from duly.policy.verdict import Verdict

@@ -4,8 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from duly.model.claimed import Claimed
-from duly.model.job import JobRequest
+from duly.model.job import Claimed, JobRequest
 from duly.model.limit import NamedLimit, Queue, Rate
 from duly.model.outcome import Mismatched, Raised, Returned
 from duly.policy.retry import Retry

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.limit import Queue
 from duly.model.outcome import Raised
 from duly.store import work

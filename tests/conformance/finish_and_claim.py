@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from duly.errors import Busy, OutcomeUnknown
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.limit import NamedLimit, Queue
 from duly.model.outcome import Succeeded
 from duly.model.payload import Json, encode

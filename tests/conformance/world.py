@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from duly.model.access import Actor
-from duly.model.claimed import Claimed
 from duly.model.fire import StoredFire
-from duly.model.job import JobRequest, StoredJob
+from duly.model.job import Claimed, JobRequest, StoredJob
 from duly.model.outcome import Lost, Opened, Outcome, Succeeded
 from duly.model.payload import Json
 from duly.model.schedule import Plan, StoredSchedule

@@ -16,8 +16,7 @@ from duly.engine.loop import EVERYBODY
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import SettlementFailed, WriteRefused
 from duly.instants import to_us
-from duly.model.claimed import Claimed
-from duly.model.job import JobRequest
+from duly.model.job import Claimed, JobRequest
 from duly.model.limit import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms

@@ -9,8 +9,7 @@ from datetime import timedelta
 import pytest
 
 from duly.clock import now, sleep
-from duly.model.claimed import Claimed
-from duly.model.job import JobRequest
+from duly.model.job import Claimed, JobRequest
 from duly.model.outcome import Outcome, Raised, Succeeded
 from duly.model.policies import Policies
 from duly.model.schedule import Plan

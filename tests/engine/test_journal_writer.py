@@ -13,7 +13,7 @@ from duly.engine.executors.process.frames import CapturedLine
 from duly.engine.journal_writer import JournalWriter, LogCapture
 from duly.errors import StoreUnavailable
 from duly.events import EngineEvent
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.journal import Entry, LogEntry
 from duly.policy.retry import Retry
 from duly.registry.context import Context, current, entered

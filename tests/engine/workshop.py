@@ -18,8 +18,7 @@ from duly.engine.journal_writer import JournalWriter
 from duly.engine.runner import Runner
 from duly.engine.worker import Worker, WorkerOptions
 from duly.events import Emit, EngineEvent, JobEnded, ignore_event
-from duly.model.claimed import Claimed
-from duly.model.job import StoredJob
+from duly.model.job import Claimed, StoredJob
 from duly.model.states import ENDED, State
 from duly.registry.context import current
 from duly.registry.definition import Definition, define

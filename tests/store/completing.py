@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import psycopg
 
 from duly.clock import now
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Lost, Succeeded
 from duly.model.payload import Json, encode
 from duly.policy.retry import NEVER

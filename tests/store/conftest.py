@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.store.connect import connect
 from duly.store.database import Database
 from duly.store.migrate import migrate

@@ -16,7 +16,7 @@ import pytest
 from duly import Duly
 from duly.clock import Timeout, now, sleep
 from duly.errors import InvalidValue, LeaseLost, WrongState
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.payload import encode
 from duly.model.states import State
 from duly.model.terms import Callback, Terms

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from duly.clock import now
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Succeeded
 from duly.model.policies import Overlap, Policies
 from duly.model.worker import WorkerInfo

@@ -25,7 +25,7 @@ from duly.connection import LazyStore, configured, retention_of
 from duly.engine.reconciler import DeclarationSet
 from duly.errors import InvalidValue
 from duly.flow.trace import Step
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.registry import context
 from duly.registry.app_loading import import_all
 from duly.registry.context import Context

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from duly.engine.executors import Executor
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 
 ExecutorOf: TypeAlias = Callable[[Claimed], str | None]  # the name of an executor
 

@@ -18,7 +18,7 @@ from duly.engine.journal_writer import JournalWriter
 from duly.engine.loop import EVERYBODY
 from duly.engine.runner import ALONE, Runner
 from duly.errors import OutcomeUnknown, StoreUnavailable
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.limit import Queue
 from duly.model.schedule import Plan
 from duly.store.ledger import FiringResult

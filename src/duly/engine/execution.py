@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from duly import clock
 from duly.durations import parse_duration
 from duly.errors import PayloadError, Permanent, RetryAfter
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import (
     Completed,
     Outcome,

@@ -20,8 +20,7 @@ from duly.engine.claim_planner import QueueShelf, ShelfPlanner
 from duly.engine.execution import without_secrets
 from duly.errors import InvalidValue, NotFound, PayloadError, StoreUnavailable, WrongState
 from duly.instants import to_us
-from duly.model.claimed import Claimed
-from duly.model.job import StoredJob
+from duly.model.job import Claimed, StoredJob
 from duly.model.journal import LogEntry, ProgressEntry
 from duly.model.outcome import Late, Outcome, Raised, Stopped, Succeeded
 from duly.model.payload import LONGEST_RESULT, encode

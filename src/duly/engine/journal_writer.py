@@ -18,7 +18,7 @@ from typing import Self
 
 from duly.engine.executors.process.frames import CapturedLine
 from duly.errors import StoreUnavailable
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.journal import Entry, LogEntry, ProgressEntry
 from duly.model.payload import Json
 from duly.policy.redaction import redacted_for

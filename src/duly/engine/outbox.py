@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 
 from duly.events import Emit, JobEnded
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Completed, Opened, Outcome, Returned, Succeeded
 from duly.model.states import ENDED
 from duly.policy.verdict import Tried, Verdict, judge

@@ -30,7 +30,7 @@ from duly.events import (
     TimeoutIgnored,
     ignore_event,
 )
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import (
     Completed,
     Late,

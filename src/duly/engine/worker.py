@@ -28,7 +28,7 @@ from duly.engine.loop import Service
 from duly.engine.runner import Runner
 from duly.errors import InvalidValue, StoreUnavailable
 from duly.events import Emit, EngineEvent, ignore_event
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.worker import Host, Profile
 from duly.registry.definition import Definition
 from duly.registry.registry import JobTransaction, Registry

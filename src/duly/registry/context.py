@@ -19,9 +19,8 @@ from typing import Any, Protocol, Self
 
 from duly.errors import InvalidValue, NotInAJob
 from duly.model import payload
-from duly.model.claimed import Claimed
 from duly.model.fire import DueMoment
-from duly.model.job import JobRequest, StoredJob
+from duly.model.job import Claimed, JobRequest, StoredJob
 from duly.model.payload import Json, storable
 from duly.policy.retry import Retry
 from duly.policy.verdict import Tried

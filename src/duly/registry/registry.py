@@ -12,9 +12,8 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from duly.errors import InvalidValue, NotFound, PayloadError
-from duly.model.claimed import Claimed
 from duly.model.flow import FlowPlan
-from duly.model.job import IfExists, JobRequest
+from duly.model.job import Claimed, IfExists, JobRequest
 from duly.model.limit import Limit, NamedLimit
 from duly.model.payload import Json
 from duly.model.policies import LONGEST, Late

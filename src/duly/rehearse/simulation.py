@@ -12,9 +12,8 @@ from duly.connection import migrate_tables
 from duly.durations import DAY
 from duly.errors import InvalidValue, RuleError
 from duly.instants import from_us, to_us
-from duly.model.claimed import Claimed
 from duly.model.fire import Cause, Outcome, StoredFire
-from duly.model.job import StoredJob
+from duly.model.job import Claimed, StoredJob
 from duly.model.schedule import Pause, Plan
 from duly.model.states import State
 from duly.policy.decision import LedgerEntry

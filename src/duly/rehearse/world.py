@@ -13,8 +13,8 @@ from typing import Final, TypeAlias
 from duly.engine.maintenance import judged
 from duly.errors import InvalidValue
 from duly.model.access import Actor
-from duly.model.claimed import Claimed
 from duly.model.fire import StoredFire
+from duly.model.job import Claimed
 from duly.model.outcome import Late, Outcome, Stopped, Succeeded, TimedOut
 from duly.model.worker import Profile
 from duly.policy.firing import Facts, Firing, decide

@@ -37,7 +37,7 @@ from duly.engine.http_worker import (
 from duly.engine.lease import PATIENCE
 from duly.engine.loop import EVERYBODY, Waiter
 from duly.errors import Busy, InvalidValue, NotAllowed, OutcomeUnknown, WrongState
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.worker import Order, Profile, WorkerInfo
 from duly.registry.option_values import Duration, length_of, names_of, needs_of
 from duly.store.store import Store

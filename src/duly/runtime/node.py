@@ -29,7 +29,7 @@ from duly.engine.worker import StopConditions, Worker, WorkerOptions
 from duly.errors import StoreUnavailable
 from duly.events import Emit, ignore_event
 from duly.instants import EPOCH
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Succeeded
 from duly.model.payload import Json
 from duly.policy.verdict import Tried, judge

@@ -16,7 +16,7 @@ from datetime import timedelta
 from itertools import groupby, zip_longest
 from typing import NamedTuple
 
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.states import State
 from duly.policy.limits import LimitUsage, believable, enter, free_places, opens_at
 from duly.store import limits, rows

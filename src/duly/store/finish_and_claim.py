@@ -11,7 +11,7 @@ from operator import attrgetter
 import msgspec
 
 from duly.errors import OutcomeUnknown, StoreUnavailable
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.store import claims
 from duly.store.database import Ask
 from duly.store.transactions import Transactions

@@ -22,9 +22,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from duly.instants import from_us, to_us
-from duly.model.claimed import Claimed
 from duly.model.fire import CLOCK, Cause
-from duly.model.job import PRIORITIES
+from duly.model.job import PRIORITIES, Claimed
 from duly.model.payload import storable
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import State

@@ -15,11 +15,10 @@ import msgspec
 
 from duly.durations import MICROSECOND
 from duly.instants import from_us, to_us
-from duly.model.claimed import Claimed
 from duly.model.columns import reader
 from duly.model.event import StoredEvent
 from duly.model.fire import StoredFire
-from duly.model.job import Attempt, JobRequest, Owner, StoredJob
+from duly.model.job import Attempt, Claimed, JobRequest, Owner, StoredJob
 from duly.model.limit import Queue, Rate, limits_as_json, limits_from_json
 from duly.model.payload import Json
 from duly.model.policies import Policies

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
-from duly.model.claimed import Claimed
 from duly.model.flow import FlowPlan
-from duly.model.job import StoredJob
+from duly.model.job import Claimed, StoredJob
 from duly.model.limit import Queue, Rate
 from duly.model.schedule import Plan, StoredSchedule
 from duly.model.states import State

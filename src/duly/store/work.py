@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from duly.errors import OutcomeUnknown
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.limit import Queue
 from duly.model.payload import check_text
 from duly.model.worker import Order, Profile, WorkerInfo, refuse_another_app

@@ -10,7 +10,7 @@ import psycopg
 from duly.clock import boottime, sleep
 from duly.doctor.postgres import judge_vacuum
 from duly.engine.claim_planner import ClaimFloors, QueueShelf
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.states import Move
 from duly.model.worker import Profile
 from duly.policy.verdict import Verdict

@@ -19,7 +19,7 @@ from duly.clock import boottime, now, sleep
 from duly.engine.executors.process.frames import CapturedLine
 from duly.engine.executors.process.pool import ProcessExecutor, ProcessPool
 from duly.events import ChildNotStarted
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Lost, Returned, Succeeded
 from duly.model.payload import encode
 from tests.engine.executors import chores

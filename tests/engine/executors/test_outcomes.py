@@ -8,7 +8,7 @@ import pytest
 
 from duly.engine.executors.process.frames import RunRequest, facts_of
 from duly.engine.executors.process.pool import ProcessPool
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Lost, Mismatched, Outcome, Raised, Succeeded
 from duly.model.payload import Json
 from tests.engine.executors.calling import (

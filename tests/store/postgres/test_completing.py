@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 
 from duly.clock import Timeout
 from duly.errors import LeaseLost, OutcomeUnknown, StoreUnavailable, WrongState
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.states import State
 from duly.store.store import SqlStore
 from tests.infrastructure.proxy import Network, Proxy

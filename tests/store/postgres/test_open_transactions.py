@@ -13,10 +13,9 @@ from duly.engine.claim_planner import ClaimFloors, QueueShelf
 from duly.engine.maintenance import Reactor
 from duly.errors import Busy
 from duly.instants import to_us
-from duly.model.claimed import Claimed
 from duly.model.event import Emitted
 from duly.model.flow import Awaited, FlowPlan, StepPlan
-from duly.model.job import JobRequest
+from duly.model.job import Claimed, JobRequest
 from duly.model.limit import NamedLimit
 from duly.model.outcome import Opened
 from duly.model.payload import encode

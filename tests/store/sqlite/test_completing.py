@@ -7,7 +7,7 @@ import pytest
 
 from duly.clock import Timeout, sleep
 from duly.errors import StoreUnavailable, WrongState
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.store.store import SqlStore
 from tests.factories import call
 from tests.store.completing import LEASE, Leave, completing, notes_in, state

@@ -29,7 +29,7 @@ from duly.engine.executors.process.frames import (
 )
 from duly.errors import EngineUnavailable
 from duly.instants import to_us
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Completed, Outcome, Raised
 from duly.model.payload import Json
 from duly.registry.annotations import plain

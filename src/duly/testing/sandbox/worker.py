@@ -19,7 +19,7 @@ from duly.engine.executors.in_process import CoroutineExecutor, ThreadExecutor, 
 from duly.engine.worker import Worker, WorkerOptions
 from duly.errors import InvalidValue
 from duly.events import EngineEvent, JobStarted, WorkerRegistered
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Completed, Outcome, Raised
 from duly.registry.definition import Definition
 from duly.registry.registry import Registry

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from duly.app.web_backend import UserApp
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Returned, Stopped
 from duly.runtime.http_workers import (
     FencedJob,

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from duly.model.claimed import Claimed
-from duly.model.job import JobRequest
+from duly.model.job import Claimed, JobRequest
 from duly.model.outcome import Lost, Opened, Outcome, Raised, Returned, Succeeded
 from duly.model.schedule import Plan, StoredSchedule
 from duly.model.states import State

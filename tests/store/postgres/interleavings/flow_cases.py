@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from duly.model.claimed import Claimed
 from duly.model.event import Emitted
 from duly.model.flow import Awaited, FlowPlan, StepPlan
+from duly.model.job import Claimed
 from duly.model.outcome import Opened
 from duly.store import events, maintenance
 from duly.store.database import alone

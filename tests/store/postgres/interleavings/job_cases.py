@@ -4,8 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from duly.errors import WrongState
-from duly.model.claimed import Claimed
-from duly.model.job import IfExists, JobRequest
+from duly.model.job import Claimed, IfExists, JobRequest
 from duly.model.outcome import Outcome
 from duly.model.policies import Late
 from duly.model.states import State

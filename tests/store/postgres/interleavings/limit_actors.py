@@ -7,8 +7,7 @@ seen by somebody: one who will leave, or the dispatcher.
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from duly.model.claimed import Claimed
-from duly.model.job import JobRequest
+from duly.model.job import Claimed, JobRequest
 from duly.model.limit import NamedLimit, Rate, limits_as_json
 from duly.store import claims, limits
 from duly.store.database import Ask, Operation, Row, alone

@@ -3,8 +3,7 @@
 from datetime import timedelta
 
 from duly.instants import EPOCH
-from duly.model.claimed import Claimed
-from duly.model.job import Owner
+from duly.model.job import Claimed, Owner
 from duly.model.policies import Overlap
 from duly.model.schedule import Pause
 from duly.policy.firing import decide

@@ -6,9 +6,8 @@ import pytest
 
 from duly.errors import ScheduleExists
 from duly.instants import to_us
-from duly.model.claimed import Claimed
 from duly.model.fire import StoredFire
-from duly.model.job import StoredJob
+from duly.model.job import Claimed, StoredJob
 from duly.model.policies import Overlap
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy.firing import decide

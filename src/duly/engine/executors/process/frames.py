@@ -16,8 +16,7 @@ from typing import TypeAlias, assert_never
 import msgspec
 from msgspec.structs import replace as change
 
-from duly.model.claimed import Claimed
-from duly.model.job import StoredJob
+from duly.model.job import Claimed, StoredJob
 from duly.model.outcome import Completed, Mismatched, Outcome, Raised, Succeeded
 from duly.model.payload import EMPTY, Json
 

@@ -26,7 +26,7 @@ from duly.engine.executors.process.frames import (
 from duly.engine.executors.process.run import ProcessRun
 from duly.engine.lease import LEASE
 from duly.events import ChildNotStarted
-from duly.model.claimed import Claimed
+from duly.model.job import Claimed
 from duly.model.outcome import Completed, Outcome, Returned, TimedOut
 
 FIRST_PAUSE = 1.0  # seconds
