@@ -364,7 +364,11 @@ class ActivityStore(Noun):
             _all_seen(count for _, state, count in counts if (state == State.FAILED) is failed)
             for failed in (False, True)
         )
-        seen = {"whole": whole, "ended_whole": ended_whole, "failed_whole": failed_whole}
+        seen: dict[str, Any] = {
+            "whole": whole,
+            "ended_whole": ended_whole,
+            "failed_whole": failed_whole,
+        }
         return [Depth(queue=queue, **found[queue], **seen) for queue in sorted(found)]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -147,21 +148,17 @@ def schedules(found: Iterable[Row]) -> list[ScheduleColumns]:
     return [ScheduleColumns(*row) for row in found]
 
 
+# The columns of a schedule that are fields of its plan as they are.
+_PLAIN: Final = (
+    "name", "task", "args", "rule", "zone", "queue", "priority", "tenant", "submitter", "title",
+    "version",
+)  # fmt: skip
+_plain_columns = attrgetter(*_PLAIN)
+
+
 def _plan(row: ScheduleColumns) -> Plan:
     """Return the plan of a row; an unreadable part is reported only where its timing matters."""
-    plain: dict[str, object] = {
-        "name": row.name,
-        "task": row.task,
-        "args": row.args,
-        "rule": row.rule,
-        "zone": row.zone,
-        "queue": row.queue,
-        "priority": row.priority,
-        "tenant": row.tenant,
-        "submitter": row.submitter,
-        "title": row.title,
-        "version": row.version,
-    }
+    plain = dict(zip(_PLAIN, _plain_columns(row), strict=True))
     try:
         read: dict[str, object] = {
             "policies": Policies.from_json(row.policies),
@@ -276,32 +273,22 @@ def _taking(limits: str | None, needs: str | None, terms: str | None) -> dict[st
     }
 
 
+_PAUSE = "since until by note catch_up"
+_pause = reader(Pause, _PAUSE)
+
+
 def read_pause(text: str | None) -> Pause | None:
     if text is None:
         return None
     found = json.loads(text)
-    return Pause(
-        since=from_us(found["since"]),
-        until=moment(found["until"]),
-        by=found["by"],
-        note=found["note"],
-        catch_up=found["catch_up"],
-    )
+    return _pause(found[name] for name in _PAUSE.split())
 
 
 def pause_text(pause: Pause | None) -> str | None:
     if pause is None:
         return None
-    return json.dumps(
-        {
-            "since": to_us(pause.since),
-            "until": instant(pause.until),
-            "by": pause.by,
-            "note": pause.note,
-            "catch_up": pause.catch_up,
-        },
-        ensure_ascii=False,
-    )
+    moments = {"since": to_us(pause.since), "until": instant(pause.until)}
+    return json.dumps(asdict(pause) | moments, ensure_ascii=False)
 
 
 fire: Final = reader(StoredFire)

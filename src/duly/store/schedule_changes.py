@@ -476,9 +476,9 @@ def refresh(after: int, limit: int) -> Operation[int | None]:
     if decided:
         yield Ask("advance_schedules", {"rows": rows.packed(values for _, values in decided)})
     for schedule, values in decided:
-        before, after = schedule.next_at, rows.moment(values["next_at"])
-        if before != after:
-            moved = f"the next run moved from {before} to {after} because of zone data {version}"
+        was, is_now = schedule.next_at, rows.moment(values["next_at"])
+        if was != is_now:
+            moved = f"the next run moved from {was} to {is_now} because of zone data {version}"
             yield from note(schedule, "zone data", moved)
     return int(stale[-1].id) if len(stale) == limit else None
 

@@ -18,8 +18,7 @@ so it waits until the first transaction has committed or rolled back.
 
 import asyncio
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Protocol, TypeAlias, TypeVar
@@ -35,6 +34,7 @@ from duly.errors import (
 )
 from duly.model.payload import Json
 from duly.store import rows
+from duly.store.caller_connection.talk import at_once
 from duly.store.connect import is_postgres, is_remote, place, postgres_extra, spoken
 from duly.store.database import Ask, Operation
 from duly.store.ids import BLOCK, Dry, Ids, reserve
@@ -52,30 +52,20 @@ _BETWEEN_READS = 0.2  # seconds
 
 
 class TaskTransaction(Protocol):
-    """The connection that a task gets, in a transaction."""
+    """The connection that a task gets, in a transaction; of an asynchronous one, calls are awaited.
 
-    expired: bool  # rolled back because it took too long
-    ending: bool  # whether COMMIT was sent
-
-    def hurry(self) -> None: ...
-    def run(self, operation: Operation[T], /) -> T: ...
-    def end(self) -> None: ...
-    def nudge(self, topics: list[str], /) -> None: ...
-    def close(self) -> None: ...
-
-
-class AsyncTaskTransaction(Protocol):
-    """The same for coroutines."""
+    One implementation below serves both kinds, see ``_done``.
+    """
 
     @property
-    def expired(self) -> bool: ...
+    def expired(self) -> bool: ...  # rolled back because it took too long
     @property
-    def ending(self) -> bool: ...
+    def ending(self) -> bool: ...  # whether COMMIT was sent
     def hurry(self) -> None: ...
-    async def run(self, operation: Operation[T], /) -> T: ...
-    async def end(self) -> None: ...
-    async def nudge(self, topics: list[str], /) -> None: ...
-    async def close(self) -> None: ...
+    def run(self, operation: Operation[T], /) -> T | Awaitable[T]: ...
+    def end(self) -> Awaitable[None] | None: ...
+    def nudge(self, topics: list[str], /) -> Awaitable[None] | None: ...
+    def close(self) -> Awaitable[None] | None: ...
 
 
 class TransactionOpener(Protocol):
@@ -86,7 +76,7 @@ class TransactionOpener(Protocol):
     error: type[Exception]  # of the driver
 
     def open(self, complete: Callable[..., None], /) -> TaskTransaction: ...
-    async def aopen(self, complete: Callable[..., None], /) -> AsyncTaskTransaction: ...
+    async def aopen(self, complete: Callable[..., None], /) -> TaskTransaction: ...
 
     def translated(self, error: Any, /) -> Exception | None:  # noqa: ANN401 - of the driver
         """Return duly's error to raise instead; None if this one is the task's own mistake."""
@@ -99,6 +89,11 @@ class TransactionOpener(Protocol):
     def may_help(self, error: Any, /) -> bool:  # noqa: ANN401 - of the driver
         """Return whether to end the job again, after its days were made."""
         ...
+
+
+Open: TypeAlias = Callable[
+    [Callable[..., None]], TaskTransaction | Coroutine[Any, Any, TaskTransaction]
+]
 
 
 class JobCompletion:
@@ -119,20 +114,15 @@ class JobCompletion:
         self._settlement = settlement
         self._encode = encode
         self._result: Json | None = None
-        self._sync: TaskTransaction | None = None
-        self._async: AsyncTaskTransaction | None = None
+        self._open: Open = opener.open
+        self._transaction: TaskTransaction | None = None
 
     def complete(self, result: object = None, /) -> None:
         """Set the result of the job."""
         self._result = self._encode(result)
 
     def __enter__(self) -> Any:  # noqa: ANN401 - the driver's connection
-        self._begin()
-        try:
-            self._sync = self._opener.open(self.complete)
-        except self._opener.error as error:
-            self._explain(error)
-        return self._sync
+        return at_once(self._enter(self._opener.open))
 
     def __exit__(
         self,
@@ -140,20 +130,10 @@ class JobCompletion:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        transaction, self._sync = self._sync, None
-        if transaction is None:
-            raise WrongState("the block of a transaction() was left that had not been entered")
-        with closing(transaction):
-            if error is None or transaction.expired:
-                self._end(transaction)
+        at_once(self._leave(error))
 
     async def __aenter__(self) -> Any:  # noqa: ANN401 - as above
-        self._begin()
-        try:
-            self._async = await self._opener.aopen(self.complete)
-        except self._opener.error as error:
-            self._explain(error)
-        return self._async
+        return await self._enter(self._opener.aopen)
 
     async def __aexit__(
         self,
@@ -161,83 +141,68 @@ class JobCompletion:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        transaction, self._async = self._async, None
-        if transaction is None:
-            raise WrongState("the block of a transaction() was left that had not been entered")
-        try:
-            if error is None or transaction.expired:
-                await self._aend(transaction)
-        finally:
-            await transaction.close()
+        await self._leave(error)
 
-    def _begin(self) -> None:
+    async def _enter(self, opening: Open) -> TaskTransaction:
         if self.completed:
             raise WrongState(
                 "the job was completed by the previous transaction(): it has ended, and cannot be "
                 "completed again; write everything in one block"
             )
-        if self._sync is not None or self._async is not None:
+        if self._transaction is not None:
             raise WrongState("this job is inside a transaction(); leave its block before the next")
-        self._result = None
+        self._open, self._result = opening, None
+        try:
+            self._transaction = await _done(opening(self.complete))
+        except self._opener.error as error:
+            self._explain(error)
+        return self._transaction
 
-    def _end(self, transaction: TaskTransaction) -> None:
+    async def _leave(self, error: BaseException | None) -> None:
+        transaction, self._transaction = self._transaction, None
+        if transaction is None:
+            raise WrongState("the block of a transaction() was left that had not been entered")
+        try:
+            if error is None or transaction.expired:
+                await self._end(transaction)
+        finally:
+            await _done(transaction.close())
+
+    async def _end(self, transaction: TaskTransaction) -> None:
         settlement = self._settlement(self._result)
         try:
             transaction.hurry()
-            topics = transaction.run(_ending(settlement, self._opener.may_help))
-            transaction.end()
+            topics = await _done(transaction.run(_ending(settlement, self._opener.may_help)))
+            await _done(transaction.end())
         except self._opener.error as error:
             if not (transaction.ending and self._opener.is_unknown(error)):
                 self._explain(error)
-            transaction.close()
-            self._decide(self._find_outcome(settlement), settlement.job, error)
+            await _done(transaction.close())
+            self._decide(await self._find_outcome(settlement), settlement.job, error)
             topics = []
         self.completed = True
-        transaction.nudge(topics)
-
-    async def _aend(self, transaction: AsyncTaskTransaction) -> None:
-        settlement = self._settlement(self._result)
-        try:
-            transaction.hurry()
-            topics = await transaction.run(_ending(settlement, self._opener.may_help))
-            await transaction.end()
-        except self._opener.error as error:
-            if not (transaction.ending and self._opener.is_unknown(error)):
-                self._explain(error)
-            await transaction.close()
-            self._decide(await self._afind_outcome(settlement), settlement.job, error)
-            topics = []
-        self.completed = True
-        await transaction.nudge(topics)
+        await _done(transaction.nudge(topics))
 
     def _explain(self, error: Exception) -> NoReturn:
         """Raise duly's error for a database error before COMMIT, when nothing was written."""
         raise self._opener.translated(error) or error from error
 
-    def _find_outcome(self, settlement: Settlement) -> Found | None:
+    async def _find_outcome(self, settlement: Settlement) -> Found | None:
         """Read the outcome of the job on another connection; None if none can be opened."""
         until = clock.boottime() + self._opener.patience
         while clock.boottime() < until:
             try:
-                with closing(self._opener.open(self.complete)) as other:
-                    other.hurry()
-                    return other.run(_outcome_of(settlement))
-            except (self._opener.error, StoreUnavailable):
-                _rest()
-        return None
-
-    async def _afind_outcome(self, settlement: Settlement) -> Found | None:
-        until = clock.boottime() + self._opener.patience
-        while clock.boottime() < until:
-            try:
-                other = await self._opener.aopen(self.complete)
+                other = await _done(self._open(self.complete))
                 try:
                     other.hurry()
-                    return await other.run(_outcome_of(settlement))
+                    return await _done(other.run(_outcome_of(settlement)))
                 finally:
-                    await other.close()
+                    await _done(other.close())
             except (self._opener.error, StoreUnavailable):
-                await asyncio.to_thread(_rest)
+                if self._open == self._opener.open:
+                    _rest()
+                else:
+                    await asyncio.to_thread(_rest)
         return None
 
     def _decide(self, found: Found | None, job: HeldJob, error: Exception) -> None:
@@ -298,6 +263,11 @@ def _outcome_of(settlement: Settlement) -> Operation[Found]:
         return "open"
     mine_already = yield from done_before({job.id: (job.fence, settlement.verdict.state)})
     return "done" if mine_already else "lost"
+
+
+async def _done(result: T | Awaitable[T]) -> T:
+    """Return the result of a call that has blocked, or await it."""
+    return await result if isinstance(result, Awaitable) else result
 
 
 def _rest() -> None:

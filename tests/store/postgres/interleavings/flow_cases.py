@@ -110,7 +110,7 @@ async def an_event_and_a_step_that_begins_to_wait(scene: Scene) -> Explored:
 
     def somebody_says_it() -> Program:
         yield lambda: alone(events.emit([Emitted(name="order.paid")], [9_001]))
-        return (yield lambda: events.react(events.Look(limit=10), ids=numbers(84)))
+        return (yield lambda: events.react(events.EventBatch(limit=10), ids=numbers(84)))
 
     async def it_is_answered(_: Order) -> Broken:
         await scene.stage.run(lambda: maintenance.answer(10, ids=numbers(85)))
