@@ -24,7 +24,7 @@ from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.policy.firing import decide
 from duly.store.caller_connection import Verb, awrite_on, write_on
-from duly.store.caller_connection.talk import DIALECTS
+from duly.store.caller_connection.drivers import DIALECTS
 from duly.store.postgres.database import POSTGRES as OUR_POSTGRES
 from duly.store.sqlite.database import SQLITE as OUR_SQLITE
 from duly.store.store import SqlStore

@@ -9,7 +9,7 @@ from django.db.migrations.state import ModelState
 from duly import clock
 from duly.django.conf import project
 from duly.instants import to_us
-from duly.store.caller_connection.talk import DIALECTS, at_once
+from duly.store.caller_connection.drivers import DIALECTS, at_once
 from duly.store.database import Dialect
 from duly.store.database import Migration as SchemaMigration
 from duly.store.migrate import migrations

@@ -34,7 +34,7 @@ from duly.errors import (
 )
 from duly.model.payload import Json
 from duly.store import rows
-from duly.store.caller_connection.talk import at_once
+from duly.store.caller_connection.drivers import at_once
 from duly.store.connect import is_postgres, is_remote, place, postgres_extra, spoken
 from duly.store.database import Ask, Operation
 from duly.store.ids import BLOCK, Dry, Ids, reserve

@@ -18,9 +18,9 @@ from duly.model.event import Emitted
 from duly.model.job import JobRequest
 from duly.model.payload import LONGEST_ARGS, check_text
 from duly.store import events
-from duly.store.caller_connection.talk import (
+from duly.store.caller_connection.drivers import (
+    CallerConnection,
     Driver,
-    Talk,
     at_once,
     bracketed,
     carry_out,
@@ -121,13 +121,13 @@ async def _arun_on(connection: object, run: Run[T], *, called: str) -> T:
 
 
 async def _visit(work: Work[T], verb: Verb, driver: Driver, connection: object) -> T:
-    talk = Talk.on(driver, connection)
-    ids = await carry_out(talk, reserved(1))
+    caller = CallerConnection.on(driver, connection)
+    ids = await carry_out(caller, reserved(1))
     if verb.decides:
-        await carry_out(talk, _see_what_others_commit(talk))
-    guest = _Guest(talk, whole=verb.decides)
-    result = await work(SqlStore(guest, ids=ids))
-    await carry_out(talk, notified(talk, guest.topics))
+        await carry_out(caller, _see_what_others_commit(caller))
+    database = _CallerDatabase(caller, whole=verb.decides)
+    result = await work(SqlStore(database, ids=ids))
+    await carry_out(caller, notified(caller, database.topics))
     return result
 
 
@@ -137,18 +137,18 @@ async def _enqueue(calls: Sequence[JobRequest], driver: Driver, connection: obje
         check_text(call.retry or "", "retry", longest=LONGEST_ARGS)
     if not calls:
         return []
-    talk = Talk.on(driver, connection)
-    return await carry_out(talk, _enqueued(talk, calls))
+    caller = CallerConnection.on(driver, connection)
+    return await carry_out(caller, _enqueued(caller, calls))
 
 
 async def _emit(said: Sequence[Emitted], driver: Driver, connection: object) -> list[int]:
     if not said:
         return []
-    talk = Talk.on(driver, connection)
-    return await carry_out(talk, _emitted(talk, said))
+    caller = CallerConnection.on(driver, connection)
+    return await carry_out(caller, _emitted(caller, said))
 
 
-def _enqueued(talk: Talk, calls: Sequence[JobRequest]) -> Operation[list[int]]:
+def _enqueued(caller: CallerConnection, calls: Sequence[JobRequest]) -> Operation[list[int]]:
     """Enqueue the jobs, in a savepoint only where one is needed.
 
     Without keys, one statement writes. A key that is taken is noticed before anything is changed.
@@ -157,9 +157,9 @@ def _enqueued(talk: Talk, calls: Sequence[JobRequest]) -> Operation[list[int]]:
     ids = yield from reserved(len(calls))
     numbers = ids.take(len(calls))
     has_keys = any(call.key is not None for call in calls)
-    brackets = talk.brackets(whole=len(calls) > 1) if has_keys else None
+    brackets = caller.brackets(whole=len(calls) > 1) if has_keys else None
     numbers = yield from bracketed(brackets, enqueue(numbered_calls(calls, numbers)))
-    yield from notified(talk, topics_of(calls))
+    yield from notified(caller, topics_of(calls))
     return numbers
 
 
@@ -170,16 +170,16 @@ def _awaited(calls: Sequence[JobRequest]) -> str:
     return "duly.aenqueue_many(…, connection=…)"
 
 
-def _emitted(talk: Talk, said: Sequence[Emitted]) -> Operation[list[int]]:
+def _emitted(caller: CallerConnection, said: Sequence[Emitted]) -> Operation[list[int]]:
     ids = yield from reserved(len(said))
     numbers = ids.take(len(said))
     all_new((yield events.emit(said, numbers)), len(said))
-    yield from notified(talk, [EVENTS])
+    yield from notified(caller, [EVENTS])
     return numbers
 
 
-def _see_what_others_commit(talk: Talk) -> Operation[None]:
-    if not talk.on_postgres:
+def _see_what_others_commit(caller: CallerConnection) -> Operation[None]:
+    if not caller.on_postgres:
         return  # SQLite has one writer at a time
     [(found,)] = yield Ask("isolation")
     if found != "read committed":
@@ -189,19 +189,19 @@ def _see_what_others_commit(talk: Talk) -> Operation[None]:
         )
 
 
-class _Guest:
+class _CallerDatabase:
     """The caller's connection as the database of a store."""
 
-    def __init__(self, talk: Talk, *, whole: bool) -> None:
-        self.dialect: Dialect = talk.dialect
+    def __init__(self, caller: CallerConnection, *, whole: bool) -> None:
+        self.dialect: Dialect = caller.dialect
         self.topics: dict[str, None] = {}  # to notify other processes of
-        self._talk = talk
+        self._caller = caller
         self._whole = whole
 
     async def write(self, start: Start[T], /) -> T:
-        operation = bracketed(self._talk.brackets(whole=self._whole), start())
+        operation = bracketed(self._caller.brackets(whole=self._whole), start())
         try:
-            return await carry_out(self._talk, operation)
+            return await carry_out(self._caller, operation)
         except Exception as error:
             if _lacks_a_place(error):
                 raise StoreUnavailable(NO_PLACE) from error
@@ -211,7 +211,7 @@ class _Guest:
         return await self.write(lambda: alone(ask))
 
     async def read(self, start: Start[T], /) -> T:
-        return await carry_out(self._talk, start())
+        return await carry_out(self._caller, start())
 
     def nudge(self, topics: Sequence[str], /) -> None:
         self.topics.update(dict.fromkeys(topics))
@@ -237,28 +237,28 @@ class _Guest:
         """Do nothing: the caller closes the connection."""
 
 
-class _Lodger(_Guest):
+class _LastingCallerDatabase(_CallerDatabase):
     """The caller's connection as the database of a store that lives longer than one call."""
 
     def __init__(self, driver: Driver, connection: object) -> None:
-        super().__init__(Talk.on(driver, connection), whole=True)
+        super().__init__(CallerConnection.on(driver, connection), whole=True)
         self._driver, self._connection = driver, connection
 
     async def write(self, start: Start[T], /) -> T:
-        self._talk = Talk.on(self._driver, self._connection)  # with the moment of now
+        self._caller = CallerConnection.on(self._driver, self._connection)  # with the moment of now
         return await super().write(start)
 
     async def read(self, start: Start[T], /) -> T:
-        self._talk = Talk.on(self._driver, self._connection)
+        self._caller = CallerConnection.on(self._driver, self._connection)
         return await super().read(start)
 
     def nudge(self, topics: Sequence[str], /) -> None:
-        at_once(carry_out(self._talk, notified(self._talk, topics)))
+        at_once(carry_out(self._caller, notified(self._caller, topics)))
 
 
 def store_on(connection: object) -> SqlStore:
     """Return a store on a connection that does not wait; its calls never do either."""
-    return SqlStore(_Lodger(driver_of(connection), connection))
+    return SqlStore(_LastingCallerDatabase(driver_of(connection), connection))
 
 
 def _lacks_a_place(error: BaseException) -> bool:

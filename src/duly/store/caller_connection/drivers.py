@@ -247,7 +247,7 @@ _SAVEPOINT = Brackets("savepoint", "release", ("go back", "release"))
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class CallerConnection:
     """A connection, with everything that is needed to send statements on it."""
 
     driver: Driver
@@ -257,7 +257,7 @@ class Talk:
     now: int | None  # None: the server knows
 
     @classmethod
-    def on(cls, driver: Driver, connection: Connection) -> "Talk":
+    def on(cls, driver: Driver, connection: Connection) -> "CallerConnection":
         connection = driver.reach(connection)
         database, style = driver.dialect(connection), driver.style(connection)
         if database not in DIALECTS or style not in STYLES:
@@ -329,14 +329,14 @@ def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking connection was given an operation that must be awaited")
 
 
-async def carry_out(talk: Talk, operation: Operation[T]) -> T:
+async def carry_out(caller: CallerConnection, operation: Operation[T]) -> T:
     """Run the operation and return its result; wait only where the driver does."""
     try:
         ask = next(operation)
         while True:
             try:
-                rows = talk.ask(ask)
-                if talk.driver.waits:
+                rows = caller.ask(ask)
+                if caller.driver.waits:
                     rows = await rows
             except BaseException as error:  # noqa: BLE001 - the operation raises it again
                 ask = operation.throw(error)
@@ -384,14 +384,14 @@ def reserved(count: int) -> Operation[Ids]:
     return ids
 
 
-def notified(talk: Talk, topics: Iterable[str]) -> Operation[None]:
+def notified(caller: CallerConnection, topics: Iterable[str]) -> Operation[None]:
     """Let PostgreSQL notify other processes when the caller's transaction commits.
 
     Processes on SQLite watch the file.
     """
     now = clock.boottime()
     new = [topic for topic in topics if now - _notified_at.get(topic, 0.0) >= _QUIET_SECONDS]
-    if talk.on_postgres and new:
+    if caller.on_postgres and new:
         _notified_at.update(dict.fromkeys(new, now))
         yield Ask("notify", {"topics": new})
 
