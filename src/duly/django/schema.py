@@ -9,8 +9,8 @@ from django.db.migrations.state import ModelState
 from duly import clock
 from duly.django.conf import project
 from duly.instants import to_us
-from duly.store.caller_connection.drivers import DIALECTS, at_once
-from duly.store.database import Dialect
+from duly.store.caller_connection.drivers import DIALECTS
+from duly.store.database import Dialect, at_once
 from duly.store.database import Migration as SchemaMigration
 from duly.store.migrate import migrations
 

@@ -123,17 +123,11 @@ class Signature:
         types = self._types_if_known or self._types
         if types.loose:
             self._check_loose(given, types.loose)
+        data = self._written(given, given, what=ARGUMENTS, longest=LONGEST_ARGS)
         try:
-            data = ENCODER.encode(given)
-        except Exception as error:  # noqa: BLE001 - codecs and properties of others run here
-            raise unwritable(self.task, given, error) from None
-        try:
-            check_storable(data, given, what=ARGUMENTS, longest=LONGEST_ARGS)
             types.arguments.decode(data)
             if self.parameters.extra:
                 self._read_extra(data)
-        except PayloadError as error:
-            raise misplaced(self.task, str(error)) from None
         except msgspec.ValidationError as error:
             raise misfit(self.task, error) from None
         return Json(data.decode())

@@ -17,7 +17,7 @@ Rows are locked in one order, so that transactions do not wait for each other in
 schedules, then keys or flows, then jobs, then limits, then queues.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -67,6 +67,40 @@ def as_of(now: int, operation: Operation[T]) -> Operation[T]:
         return result
     finally:
         operation.close()
+
+
+async def run_on(
+    ask_rows: Callable[[Ask], list[Row] | Awaitable[list[Row]]], operation: Operation[T]
+) -> T:
+    """Run the operation on a connection of any kind; wait only where its driver does."""
+    try:
+        ask = next(operation)
+        while True:
+            try:
+                found = await done(ask_rows(ask))
+            except BaseException as error:  # noqa: BLE001 - the operation raises it again
+                ask = operation.throw(error)
+            else:
+                ask = operation.send(found)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def done(result: T | Awaitable[T]) -> T:
+    """Return the result of a call that has blocked, or await it."""
+    return await result if isinstance(result, Awaitable) else result
+
+
+def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that never waits: of code for both kinds of connections."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a blocking connection was given an operation that must be awaited")
 
 
 @dataclass(frozen=True)

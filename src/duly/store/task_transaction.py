@@ -34,9 +34,8 @@ from duly.errors import (
 )
 from duly.model.payload import Json
 from duly.store import rows
-from duly.store.caller_connection.drivers import at_once
 from duly.store.connect import is_postgres, is_remote, place, postgres_extra, spoken
-from duly.store.database import Ask, Operation
+from duly.store.database import Ask, Operation, at_once, done
 from duly.store.ids import BLOCK, Dry, Ids, reserve
 from duly.store.job_endings import done_before, settle
 from duly.store.sqlite.connection import MEMORY
@@ -54,7 +53,7 @@ _BETWEEN_READS = 0.2  # seconds
 class TaskTransaction(Protocol):
     """The connection that a task gets, in a transaction; of an asynchronous one, calls are awaited.
 
-    One implementation below serves both kinds, see ``_done``.
+    One implementation below serves both kinds, see ``database.done``.
     """
 
     @property
@@ -153,7 +152,7 @@ class JobCompletion:
             raise WrongState("this job is inside a transaction(); leave its block before the next")
         self._open, self._result = opening, None
         try:
-            self._transaction = await _done(opening(self.complete))
+            self._transaction = await done(opening(self.complete))
         except self._opener.error as error:
             self._explain(error)
         return self._transaction
@@ -166,22 +165,22 @@ class JobCompletion:
             if error is None or transaction.expired:
                 await self._end(transaction)
         finally:
-            await _done(transaction.close())
+            await done(transaction.close())
 
     async def _end(self, transaction: TaskTransaction) -> None:
         settlement = self._settlement(self._result)
         try:
             transaction.hurry()
-            topics = await _done(transaction.run(_ending(settlement, self._opener.may_help)))
-            await _done(transaction.end())
+            topics = await done(transaction.run(_ending(settlement, self._opener.may_help)))
+            await done(transaction.end())
         except self._opener.error as error:
             if not (transaction.ending and self._opener.is_unknown(error)):
                 self._explain(error)
-            await _done(transaction.close())
+            await done(transaction.close())
             self._decide(await self._find_outcome(settlement), settlement.job, error)
             topics = []
         self.completed = True
-        await _done(transaction.nudge(topics))
+        await done(transaction.nudge(topics))
 
     def _explain(self, error: Exception) -> NoReturn:
         """Raise duly's error for a database error before COMMIT, when nothing was written."""
@@ -192,12 +191,12 @@ class JobCompletion:
         until = clock.boottime() + self._opener.patience
         while clock.boottime() < until:
             try:
-                other = await _done(self._open(self.complete))
+                other = await done(self._open(self.complete))
                 try:
                     other.hurry()
-                    return await _done(other.run(_outcome_of(settlement)))
+                    return await done(other.run(_outcome_of(settlement)))
                 finally:
-                    await _done(other.close())
+                    await done(other.close())
             except (self._opener.error, StoreUnavailable):
                 if self._open == self._opener.open:
                     _rest()
@@ -263,11 +262,6 @@ def _outcome_of(settlement: Settlement) -> Operation[Found]:
         return "open"
     mine_already = yield from done_before({job.id: (job.fence, settlement.verdict.state)})
     return "done" if mine_already else "lost"
-
-
-async def _done(result: T | Awaitable[T]) -> T:
-    """Return the result of a call that has blocked, or await it."""
-    return await result if isinstance(result, Awaitable) else result
 
 
 def _rest() -> None:

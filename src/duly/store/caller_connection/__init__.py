@@ -21,7 +21,6 @@ from duly.store import events
 from duly.store.caller_connection.drivers import (
     CallerConnection,
     Driver,
-    at_once,
     bracketed,
     carry_out,
     driver_of,
@@ -29,7 +28,7 @@ from duly.store.caller_connection.drivers import (
     notified,
     reserved,
 )
-from duly.store.database import Ask, Dialect, Migration, Operation, Row, Start, alone
+from duly.store.database import Ask, Dialect, Migration, Operation, Row, Start, alone, at_once
 from duly.store.enqueueing import enqueue, numbered_calls, topics_of
 from duly.store.ids import all_new
 from duly.store.store import SqlStore, Store

@@ -15,7 +15,7 @@ the modules. Rows are asked for as plain tuples, whatever the caller has chosen 
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from duly import clock
 from duly.errors import InvalidValue, SchemaMismatch
 from duly.instants import to_us
-from duly.store.database import Ask, Dialect, Operation, Row, Value
+from duly.store.database import Ask, Dialect, Operation, Row, Value, run_on
 from duly.store.ids import BLOCK, Ids
 from duly.store.statements import OwnStatements, statements, with_places
 
@@ -318,33 +318,8 @@ def _refuse_other_sqlite(module: str) -> None:
         )
 
 
-def at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never waits."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    coroutine.close()
-    raise RuntimeError("a blocking connection was given an operation that must be awaited")
-
-
 async def carry_out(caller: CallerConnection, operation: Operation[T]) -> T:
-    """Run the operation and return its result; wait only where the driver does."""
-    try:
-        ask = next(operation)
-        while True:
-            try:
-                rows = caller.ask(ask)
-                if caller.driver.waits:
-                    rows = await rows
-            except BaseException as error:  # noqa: BLE001 - the operation raises it again
-                ask = operation.throw(error)
-            else:
-                ask = operation.send(rows)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+    return await run_on(caller.ask, operation)
 
 
 def bracketed(brackets: Brackets | None, operation: Operation[T]) -> Operation[T]:

@@ -23,7 +23,7 @@ from psycopg.rows import tuple_row
 from duly.clock import boottime
 from duly.errors import StoreUnavailable, WrongState
 from duly.instants import to_us
-from duly.store.database import Ask, Dialect, Operation, Row
+from duly.store.database import Ask, Dialect, Operation, Row, at_once, run_on
 from duly.store.postgres import connections as faults
 from duly.store.postgres.connections import (
     KEEPALIVES,
@@ -161,18 +161,12 @@ class Transaction(_Task, psycopg.Connection[Any]):
         _check(self)
         with closing(operation), psycopg.Cursor(self, row_factory=tuple_row) as cursor:
             use_our_types(cursor.adapters)
-            try:
-                ask = next(operation)
-                while True:
-                    try:
-                        cursor.execute(*self._opener.statement(ask))
-                        found: list[Row] = cursor.fetchall() if cursor.description else []
-                    except psycopg.Error as error:
-                        ask = operation.throw(error)
-                    else:
-                        ask = operation.send(found)
-            except StopIteration as end:
-                return cast(T, end.value)
+
+            def rows(ask: Ask) -> list[Row]:
+                cursor.execute(*self._opener.statement(ask))
+                return cursor.fetchall() if cursor.description else []
+
+            return at_once(run_on(rows, operation))
 
     def end(self) -> None:
         self.ending = True
@@ -213,18 +207,12 @@ class AsyncTransaction(_Task, Connection):
         with closing(operation):
             async with psycopg.AsyncCursor(self, row_factory=tuple_row) as cursor:
                 use_our_types(cursor.adapters)
-                try:
-                    ask = next(operation)
-                    while True:
-                        try:
-                            await cursor.execute(*self._opener.statement(ask))
-                            found: list[Row] = await cursor.fetchall() if cursor.description else []
-                        except psycopg.Error as error:
-                            ask = operation.throw(error)
-                        else:
-                            ask = operation.send(found)
-                except StopIteration as end:
-                    return cast(T, end.value)
+
+                async def rows(ask: Ask) -> list[Row]:
+                    await cursor.execute(*self._opener.statement(ask))
+                    return await cursor.fetchall() if cursor.description else []
+
+                return await run_on(rows, operation)
 
     async def end(self) -> None:
         self.ending = True
