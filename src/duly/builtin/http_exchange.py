@@ -25,7 +25,7 @@ PORTS: Final = {"http": 80, "https": 443}
 LONGEST: Final = 8_000
 _NOT_IN_A_URL = re.compile(r"[\x00-\x20\x7f\\]")
 _HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*", re.ASCII)
-# Characters that need no quoting in a path or query; "%" too: what is quoted stays so.
+# Characters that need no quoting in a path or query; "%" too: quoted characters stay quoted.
 _PLAIN = "!$%&'()*+,/:;=?@[]~"
 
 

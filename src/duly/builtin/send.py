@@ -79,7 +79,7 @@ class SendTask:
         args: list[Any] | None = None,
         kwargs: dict[str, Any] | None = None,
         options: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401 - what is reported: the result is any JSON
+    ) -> Any:  # noqa: ANN401 - the result is any JSON
         there = self._target(target)
         message = OutgoingMessage(
             id=_message_id(), task=task, args=args or [], kwargs=kwargs or {}, options=options or {}

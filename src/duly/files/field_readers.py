@@ -112,7 +112,7 @@ def choice(found: object, *, of: tuple[str, ...]) -> Any:  # noqa: ANN401 - one 
 
 def length(found: object) -> timedelta:
     """Return a length of time above zero."""
-    parsed = parse_duration(found)  # type: ignore[arg-type]  # it refuses what is no text
+    parsed = parse_duration(found)  # type: ignore[arg-type]  # it refuses other types
     if not timedelta() < parsed <= LONGEST:
         raise InvalidValue(f'more than 0s, up to {LONGEST.days:,} days; found "{found}"')
     return parsed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-# What may be alerted about, and what each means.
+# The kinds of problems that alerts are about, and their meanings.
 KINDS: Final = {
     "failed": "a job failed for good",
     "missed": "a scheduled run was skipped because it was late or overlapped, or it expired",

@@ -178,6 +178,6 @@ def _parsed(what: str, asked: object) -> timedelta:
     if is_bare_number(asked):
         raise InvalidValue(f'{what}={asked}: a unit is missing: write "{asked}s" or "{asked}m"')
     try:
-        return parse_duration(asked)  # type: ignore[arg-type]  # it refuses what is no duration
+        return parse_duration(asked)  # type: ignore[arg-type]  # it refuses other types
     except RuleError as error:
         raise InvalidValue(f"{what}: {error}") from None

@@ -234,7 +234,7 @@ def _host(url: str) -> str:
 
 
 TARGET_KINDS: Final = ("celery", "rq", "dramatiq", "redis", "rabbitmq", "nats", "kafka", "webhook")
-# Nobody says what became of a message to another kind, unless its settings say so.
+# Targets that report outcomes; those of another kind do only if their settings say so.
 REPORTING: Final = ("celery", "rq", "dramatiq", "webhook")
 _FIELDS: Final[Mapping[str, Kind[Any]]] = {
     "kind": OneOf(TARGET_KINDS),

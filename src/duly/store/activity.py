@@ -127,7 +127,7 @@ class EndedStats:
     others: int
     waiting: Sequence[int]
     running: Sequence[int]
-    lateness: Sequence[int]  # of what schedules made
+    lateness: Sequence[int]  # of scheduled jobs
 
 
 # So many jobs are counted of a queue; one more says that there are even more.
@@ -146,7 +146,7 @@ class Depth:
     scheduled: int = 0
     blocked: int = 0
     running: int = 0
-    oldest_ready_at: datetime | None = None  # of those that are claimed first
+    oldest_ready_at: datetime | None = None  # of the jobs that are claimed first
     whole: bool = True  # else there are so many that some scheduled or blocked were not counted
     succeeded: int = 0
     cancelled: int = 0

@@ -138,7 +138,7 @@ class ReplayResult:
     events: int = 0
     jobs: Sequence[int] = ()  # that were made, or moved
     skipped: int = 0
-    dry_run: bool = False  # it is what would be done
+    dry_run: bool = False  # nothing was done: it is a forecast
 
 
 BATCH = 200

@@ -48,7 +48,7 @@ class Counters:
 LAG: Final = 5_000_000
 LONGEST: Final = 60_000_000  # a stretch in which something happened
 REMEMBERED: Final = LONGEST  # a silent stretch is written then, and not read again and again
-# Names beyond these are counted under OTHER: whoever makes them up must not fill a monitor.
+# Names beyond these are counted under OTHER: made-up names must not fill a monitoring system.
 MOST_NAMES: Final = 200
 MOST_PAIRS: Final = 1_000
 OTHER: Final = "(other)"

@@ -55,7 +55,7 @@ class Declared:
     renamed: list[tuple[str, str]] = field(default_factory=list)
     paused: list[str] = field(default_factory=list)  # they are not declared any more
     resumed: list[str] = field(default_factory=list)
-    drift: dict[str, Sequence[str]] = field(default_factory=dict)  # what people have edited
+    drift: dict[str, Sequence[str]] = field(default_factory=dict)  # fields that people have edited
     refused: dict[str, str] = field(default_factory=dict)  # and why
     removed: Sequence[str] = ()  # declared, and removed by a person
 

@@ -42,7 +42,7 @@ class StoredEventPage:
     """Matching events, the newest first, and the cursor to continue with."""
 
     events: Sequence[StoredEvent]
-    after: str | None = None  # what the next page is asked for with; None: there is none
+    after: str | None = None  # the cursor of the next page; None: this is the last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

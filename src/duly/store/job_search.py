@@ -39,8 +39,8 @@ class Page:
     """
 
     jobs: Sequence[StoredJob]
-    after: str | None = None  # what the next page is asked for with; None: there is none
-    searched_to: datetime | None = None  # what ended since then was looked at, if not everything
+    after: str | None = None  # the cursor of the next page; None: this is the last
+    searched_to: datetime | None = None  # all jobs that ended since then were examined; None: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

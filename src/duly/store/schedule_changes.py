@@ -38,7 +38,7 @@ from duly.store.transactions import Editor
 
 # So many portions of settled moments are gone through before a change; a scheduler does the rest.
 MOST_PORTIONS = 50
-# What no change sets.
+# Columns that no change sets.
 KEPT = ("created_at", "revision", "now")
 MOST_SKIPPED = 100
 LATELY = 3_600_000_000  # microseconds
@@ -377,7 +377,7 @@ def rewind(name: str, to: datetime, editor: Editor) -> Operation[StoredSchedule]
         "id": schedule.id,
         "cursor": to_us(moment),
         "next_at": rows.instant(next_at),
-        "settled_until": until,  # what is in the ledger up to the old cursor, or ahead, is settled
+        "settled_until": until,  # ledger rows up to the old cursor, or ahead, are settled
     }
     if not spaced:
         yield from _take_back_stretches(schedule, moment, editor.ids)
@@ -418,7 +418,7 @@ def run(name: str, series: int, editor: Editor) -> Operation[StoredFire]:
             f'"{name}" takes its arguments from events: emit {reaction.pattern}, or enqueue '
             f"{schedule.plan.task} itself"
         )
-    # A call is repeated at once, or never: what it wrote is among the newest.
+    # A call is repeated at once, or never: its rows are among the newest.
     since = to_us(now) - LATELY
     mine = {"schedule_id": schedule.id, "series": series, "since": since}
     done = yield Ask("fire_of_series", mine)
@@ -470,7 +470,7 @@ def refresh(after: int, limit: int) -> Operation[int | None]:
     stale = rows.schedules((yield Ask("stale_schedules", asked)))
     decided: list[tuple[StoredSchedule, dict[str, Any]]] = []
     for row in stale:
-        with suppress(Exception):  # what cannot be read says so itself when it is due
+        with suppress(Exception):  # an unreadable schedule reports its fault when it is due
             schedule = rows.schedule(row)
             decided.append((schedule, _recomputed(schedule, row, version)))
     if decided:

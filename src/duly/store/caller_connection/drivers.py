@@ -1,12 +1,12 @@
 """Run the store's named statements on a caller's connection.
 
-Where a value stands in a statement, and how it is handed over, is the driver's (``DRIVERS``). What
-it is, is the database's: a list is an array on PostgreSQL and JSON on SQLite, and the moment is the
-server's there and given here. On PostgreSQL a text is said to be one: a driver that was taught to
-write jsonb would quote it again.
+The driver decides the placeholders of a statement and how values are passed (``DRIVERS``). The
+database decides their form: a list is an array on PostgreSQL and JSON on SQLite, and the time is
+the server's on PostgreSQL and a value on SQLite. On PostgreSQL a text is cast to text: a driver
+that was taught to write jsonb would quote it again.
 
-What takes several statements is all or nothing: it gets a transaction of its own where none is
-open, and a savepoint where the caller could go on after an error.
+Several statements are all or nothing: they get a transaction of their own where none is open, and a
+savepoint where the caller could go on after an error.
 
 A driver is recognised by the names of its classes and never imported: one that is not installed
 need not be, and one of which there is a connection has been imported already, so it is found among
@@ -272,7 +272,7 @@ class CallerConnection:
     def on_postgres(self) -> bool:
         return self.dialect.name == "postgres"
 
-    def ask(self, ask: Ask) -> Any:  # noqa: ANN401 - rows, or what they are awaited from
+    def ask(self, ask: Ask) -> Any:  # noqa: ANN401 - rows, or an awaitable of them
         texts = _NO_TEXTS
         if self.on_postgres:
             texts = frozenset(name for name, value in ask.values.items() if isinstance(value, str))
@@ -329,7 +329,7 @@ def bracketed(brackets: Brackets | None, operation: Operation[T]) -> Operation[T
     try:
         result = yield from operation
     except BaseException:
-        with suppress(Exception):  # where the connection is lost, so is what it has done
+        with suppress(Exception):  # a lost connection has lost its changes too
             for statement in brackets.instead:
                 yield Ask(statement)
         raise

@@ -236,6 +236,15 @@ select {schedule}
  order by next_at, name
  limit :limit;
 
+-- part: decided_then
+decided_at >= :since and decided_at < :until and decided_at <= {now}
+
+-- part: claimed_then
+claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
+
+-- part: ended_then
+ended_at >= :since and ended_at < :until and ended_at <= {now}
+
 -- part: happening_job
 job.id, job.id, schedule.name, job.task, job.title, job.queue, job.tenant, job.state, job.reason,
        job.due_at
@@ -250,7 +259,7 @@ select at, kind, number, job_id, coalesce(name, ''), coalesce(task, ''), coalesc
                        task, title, queue, tenant, outcome as word, reason, due_at
                   from duly.fire as fire
                   left join duly.schedule as schedule on schedule.id = fire.schedule_id
-                 where decided_at >= :since and decided_at < :until and decided_at <= {now}
+                 where {decided_then}
                  order by decided_at desc
                  limit :limit) as decided
          union all
@@ -258,8 +267,7 @@ select at, kind, number, job_id, coalesce(name, ''), coalesce(task, ''), coalesc
           from (select claimed_at, 'began', {happening_job}
                   from duly.job as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
-                 where worker is not null
-                   and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
+                 where worker is not null and {claimed_then}
                  order by claimed_at desc
                  limit :limit) as began
          union all
@@ -267,8 +275,7 @@ select at, kind, number, job_id, coalesce(name, ''), coalesce(task, ''), coalesc
           from (select claimed_at, 'began', {happening_job}
                   from duly.job as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
-                 where waits in ('steps', 'outcome')
-                   and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
+                 where waits in ('steps', 'outcome') and {claimed_then}
                  order by claimed_at desc
                  limit :limit) as opened
          union all
@@ -276,7 +283,7 @@ select at, kind, number, job_id, coalesce(name, ''), coalesce(task, ''), coalesc
           from (select ended_at, 'ended', {happening_job}
                   from duly.history as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
-                 where ended_at >= :since and ended_at < :until and ended_at <= {now}
+                 where {ended_then}
                  order by ended_at desc
                  limit :limit) as ended
          union all
@@ -284,7 +291,7 @@ select at, kind, number, job_id, coalesce(name, ''), coalesce(task, ''), coalesc
           from (select ended_at, 'ended', {happening_job}
                   from duly.failed as job
                   left join duly.schedule as schedule on schedule.id = job.schedule_id
-                 where ended_at >= :since and ended_at < :until and ended_at <= {now}
+                 where {ended_then}
                  order by ended_at desc
                  limit :limit) as dead) as happening
  order by at desc, number desc
@@ -293,21 +300,19 @@ select at, kind, number, job_id, coalesce(name, ''), coalesce(task, ''), coalesc
 -- name: count_happened
 select sum(happenings)::bigint
   from (select count(*) as happenings from duly.fire
-         where decided_at >= :since and decided_at < :until and decided_at <= {now}
+         where {decided_then}
          union all
         select count(*) from duly.job
-         where worker is not null
-           and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
+         where worker is not null and {claimed_then}
          union all
         select count(*) from duly.job
-         where waits in ('steps', 'outcome')
-           and claimed_at >= :since and claimed_at < :until and claimed_at <= {now}
+         where waits in ('steps', 'outcome') and {claimed_then}
          union all
         select count(*) from duly.history
-         where ended_at >= :since and ended_at < :until and ended_at <= {now}
+         where {ended_then}
          union all
         select count(*) from duly.failed
-         where ended_at >= :since and ended_at < :until and ended_at <= {now}) as kind;
+         where {ended_then}) as kind;
 
 -- part: lengths
 select ended_at, task, queue, state, claimed_at - ready_at as waited, ended_at - claimed_at as ran,

@@ -82,6 +82,16 @@ from duly.failed as job {indexed by failed_ended}
    and job.ended_at >= :since and job.ended_at < :before
    and (:schedules::bigint[] is null or job.schedule_id {in :schedules::bigint[]})
 
+-- part: page_of_ended
+and (job.ended_at, id) < (:behind, :behind_id)
+ order by job.ended_at desc, id desc
+ limit :limit
+
+-- part: edge_of_ended
+where ended_at >= :since and ended_at < :before
+ order by ended_at desc
+ limit 1 offset :examined
+
 -- name: find_live
 select {live_job}
   {among_live}
@@ -115,9 +125,7 @@ select count(*) from (select 1 {among_live_of_schedule} limit :limit) as found;
 -- name: find_history
 select {ended_job}
   {among_history}
-   and (job.ended_at, id) < (:behind, :behind_id)
- order by job.ended_at desc, id desc
- limit :limit;
+   {page_of_ended};
 
 -- name: count_history
 select count(*) from (select 1 {among_history} limit :limit) as found;
@@ -125,9 +133,7 @@ select count(*) from (select 1 {among_history} limit :limit) as found;
 -- name: find_history_of_schedule for sqlite
 select {ended_job}
   {among_history_of_schedule}
-   and (job.ended_at, id) < (:behind, :behind_id)
- order by job.ended_at desc, id desc
- limit :limit;
+   {page_of_ended};
 
 -- name: find_history_of_schedule for postgres
 -- One schedule at a time: its index returns the jobs in order.
@@ -136,9 +142,7 @@ select found.*
        lateral (select {ended_job}
                   {among_history}
                    and job.schedule_id = asked.schedule
-                   and (job.ended_at, id) < (:behind, :behind_id)
-                 order by job.ended_at desc, id desc
-                 limit :limit) as found
+                   {page_of_ended}) as found
  order by found.ended_at desc, found.id desc
  limit :limit;
 
@@ -148,9 +152,7 @@ select count(*) from (select 1 {among_history_of_schedule} limit :limit) as foun
 -- name: find_among_failed
 select {ended_job}
   {among_failed}
-   and (job.ended_at, id) < (:behind, :behind_id)
- order by job.ended_at desc, id desc
- limit :limit;
+   {page_of_ended};
 
 -- name: count_among_failed
 select count(*) from (select 1 {among_failed} limit :limit) as found;
@@ -162,9 +164,7 @@ select id from duly.job where id < :after order by id desc limit 1 offset :exami
 -- name: edge_of_history
 select ended_at
   from duly.history {indexed by history_ended}
- where ended_at >= :since and ended_at < :before
- order by ended_at desc
- limit 1 offset :examined;
+ {edge_of_ended};
 
 -- name: edge_of_history_of_schedule for sqlite
 select ended_at
@@ -187,9 +187,7 @@ select ended_at
 -- name: edge_of_failed
 select ended_at
   from duly.failed {indexed by failed_ended}
- where ended_at >= :since and ended_at < :before
- order by ended_at desc
- limit 1 offset :examined;
+ {edge_of_ended};
 
 -- name: failures
 -- With the last characters of the error, which say most.
