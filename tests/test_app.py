@@ -11,7 +11,8 @@ from duly.clock import now, sleep
 from duly.errors import SchemaMismatch, StoreUnavailable
 from duly.events import EngineEvent, SchedulesFired
 from duly.model.schedule import Plan
-from duly.policy.firing import Facts, Firing, decide
+from duly.policy.decision import Facts, Firing
+from duly.policy.firing import decide
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from functools import partial
 from duly.errors import InvalidValue
 from duly.model.policies import Missed, Policies
 from duly.model.schedule import Plan, StoredSchedule
-from duly.policy.firing import Facts, Firing, decide
+from duly.policy.decision import Facts, Firing
+from duly.policy.firing import decide
 from duly.store import rows
 from duly.store import schedule_changes as held
 from duly.store.database import Ask, Operation

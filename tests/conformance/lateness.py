@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from duly.model.outcome import Late, Raised
-from duly.policy.firing import HURRIED
+from duly.policy.overlap import HURRIED
 from duly.policy.retry import Retry
 from tests.conformance.expect import equal, holds
 from tests.conformance.registry import check

@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from duly.model.schedule import Plan
-from duly.policy.firing import Facts, Firing, decide
+from duly.policy.decision import Facts, Firing
+from duly.policy.firing import decide
 from duly.rules import zone_data_version
 from duly.store import ledger, schedule_changes
 from duly.store.database import Operation

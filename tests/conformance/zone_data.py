@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from duly.policy.firing import Facts, Firing, decide
+from duly.policy.decision import Facts, Firing
+from duly.policy.firing import decide
 from duly.rules import zone_data_version
 from duly.store import ledger
 from duly.store.ledger import FiringResult

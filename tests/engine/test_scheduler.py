@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from duly.engine.scheduler import REFRESH_SECONDS, STEP_BACK, Scheduler
-from duly.policy.firing import Facts, Firing, decide
+from duly.policy.decision import Facts, Firing
+from duly.policy.firing import decide
 from duly.rules import zone_data_version
 from duly.store import ledger
 from duly.testing.clock import VirtualClock

@@ -12,8 +12,8 @@ from duly.model.fire import Cause, Outcome
 from duly.model.policies import Policies
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import State
-from duly.policy.decision import LiveJob
-from duly.policy.firing import Facts, Firing, LedgerEntry, decide
+from duly.policy.decision import Facts, Firing, LedgerEntry, LiveJob
+from duly.policy.firing import decide
 from duly.policy.overlap import MOST_QUEUED
 from duly.rules import Rule, Spaced
 

@@ -8,7 +8,9 @@ import pytest
 from duly.model.fire import Cause, Outcome
 from duly.model.policies import Late, Missed
 from duly.model.states import State
-from duly.policy.firing import HURRIED, Facts, first_moment, manual
+from duly.policy.decision import Facts
+from duly.policy.firing import first_moment, manual
+from duly.policy.overlap import HURRIED
 from tests.policy.deciding import HOUR, MINUTE, at, decided, job, rows, schedule
 
 BERLIN = "Europe/Berlin"

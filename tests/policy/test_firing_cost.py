@@ -9,7 +9,8 @@ import pytest
 
 from duly.model.policies import Missed, Overlap, Policies
 from duly.model.schedule import Plan, StoredSchedule
-from duly.policy.firing import Facts, LedgerEntry, decide
+from duly.policy.decision import Facts, LedgerEntry
+from duly.policy.firing import decide
 from duly.rules import Rule, Spaced
 from tests.policy.deciding import DAY, MINUTE, at
 

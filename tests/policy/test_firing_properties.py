@@ -16,8 +16,8 @@ from duly.model.fire import Cause, Outcome
 from duly.model.policies import Late, Missed, Overlap, Policies
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import LIVE, State
-from duly.policy.decision import LiveJob
-from duly.policy.firing import Facts, Firing, decide
+from duly.policy.decision import Facts, Firing, LiveJob
+from duly.policy.firing import decide
 from duly.rules import Rule
 from tests.infrastructure.tiers import examples
 from tests.policy.deciding import DAY, HOUR, MINUTE, SECOND, at, covered, fates, moments_of

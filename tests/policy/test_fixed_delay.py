@@ -7,7 +7,8 @@ import pytest
 from duly.model.fire import Cause
 from duly.model.policies import Missed
 from duly.model.schedule import Pause
-from duly.policy.firing import HURRIED, first_moment, moment_after_end
+from duly.policy.firing import first_moment, moment_after_end
+from duly.policy.overlap import HURRIED
 from tests.policy.deciding import DAY, HOUR, MINUTE, SECOND, at, decided, job, rows, schedule
 
 DUE = at("2026-06-03 08:00")

@@ -9,8 +9,16 @@ from duly.model.fire import Outcome
 from duly.model.policies import Missed, Overlap
 from duly.model.states import LIVE, State
 from duly.policy.decision import LiveJob
-from duly.policy.firing import HURRIED
-from duly.policy.overlap import MOST_QUEUED, Full, RunNow, SkipMoment, TakeOver, Wait, answer
+from duly.policy.overlap import (
+    HURRIED,
+    MOST_QUEUED,
+    Full,
+    RunNow,
+    SkipMoment,
+    TakeOver,
+    Wait,
+    answer,
+)
 from tests.policy.deciding import HOUR, MINUTE, at, decided, job, rows, schedule
 
 RUNNING = job("running", "2026-06-02 19:00", 1)

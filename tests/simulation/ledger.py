@@ -21,11 +21,11 @@ from functools import lru_cache
 from typing import cast
 
 from duly.instants import from_us
-from duly.model.event import matches
 from duly.model.fire import CLOCK, Cause, Outcome
 from duly.model.policies import Policies
 from duly.model.schedule import Plan
 from duly.rules import Rule, Spaced
+from duly.rules.event_rule import matches
 from tests.simulation.watch import FireRow, JobRow, ScheduleRow
 
 MANY = 300_000

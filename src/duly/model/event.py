@@ -10,19 +10,8 @@ from typing import Any, Final
 
 from duly.errors import InvalidValue, RuleError
 from duly.model.payload import EMPTY, Json, check_json, check_text, decode
-from duly.rules.event_rule import check_name, matches
+from duly.rules.event_rule import check_name
 from duly.rules.event_rule import check_pattern as read_pattern
-
-__all__ = [
-    "EVERY_EVENT",
-    "Emitted",
-    "EventFilter",
-    "StoredEvent",
-    "awaited",
-    "check_event",
-    "check_pattern",
-    "matches",
-]
 
 
 def check_event(name: object) -> str:

@@ -35,28 +35,13 @@ from duly.model.fire import Cause, Outcome, StoredFire
 from duly.model.job import Owner
 from duly.model.schedule import Plan, StoredSchedule
 from duly.policy import sentences
-from duly.policy.decision import Facts, Firing, LedgerEntry, NewJob
+from duly.policy.decision import Facts, Firing, LedgerEntry
 from duly.policy.due_moments import MomentRange, Picked, left_out, pick, stretch
-from duly.policy.overlap import HURRIED, Lineup
+from duly.policy.overlap import Lineup
 from duly.rules import On, Rule, Spaced, clock_change_notes, delay_of
 from duly.rules.once import Moments
 from duly.rules.rule import Minus
 from duly.rules.zone import zone_named
-
-__all__ = [
-    "HURRIED",
-    "Facts",
-    "Firing",
-    "LedgerEntry",
-    "NewJob",
-    "decide",
-    "first_moment",
-    "manual",
-    "missed_at_start",
-    "moment_after_end",
-    "shortened",
-    "skipped_by_pause",
-]
 
 
 def decide(facts: Facts, now: datetime) -> Firing:

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from duly.errors import DulyError, InvalidValue
-from duly.model.event import StoredEvent, matches
+from duly.model.event import StoredEvent
 from duly.model.fire import Cause
 from duly.model.job import JobRequest, is_built_in
 from duly.model.limit import rendered_limits
@@ -27,6 +27,7 @@ from duly.model.template import names_in, render, render_title
 from duly.policy import sentences
 from duly.policy.overlap import HURRIED
 from duly.rules import On
+from duly.rules.event_rule import matches
 
 FIELD: Final = "$event"
 LONGEST_SAID: Final = 1_000

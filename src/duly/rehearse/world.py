@@ -17,7 +17,8 @@ from duly.model.fire import StoredFire
 from duly.model.job import Claimed
 from duly.model.outcome import Late, Outcome, Stopped, Succeeded, TimedOut
 from duly.model.worker import Profile
-from duly.policy.firing import Facts, Firing, decide
+from duly.policy.decision import Facts, Firing
+from duly.policy.firing import decide
 from duly.policy.verdict import Tried, judge
 from duly.rehearse.story import StoryAttempt, Unended, WhatIf
 from duly.rules import Spaced

@@ -18,13 +18,14 @@ from datetime import datetime
 from duly.errors import InvalidValue, WrongState
 from duly.instants import from_us, to_us
 from duly.model.columns import read_rows
-from duly.model.event import StoredEvent, check_pattern, matches
+from duly.model.event import StoredEvent, check_pattern
 from duly.model.fire import Backfill, LeftAlone, Outcome, StoredFire
 from duly.model.schedule import StoredSchedule
 from duly.policy import sentences
 from duly.policy.backfill import backfilled, check_stretch, forgotten, moments_of, notes
 from duly.policy.reaction import StartJob, reaction
 from duly.rules import On
+from duly.rules.event_rule import matches
 from duly.store import ledger, rows
 from duly.store.database import Ask, Operation, Value, current_time
 from duly.store.reactions import carry_out

@@ -27,8 +27,7 @@ from duly.model.job import PRIORITIES, Claimed
 from duly.model.payload import storable
 from duly.model.schedule import Pause, Plan, StoredSchedule
 from duly.model.states import State
-from duly.policy.decision import LiveJob
-from duly.policy.firing import Facts, Firing, LedgerEntry, NewJob
+from duly.policy.decision import Facts, Firing, LedgerEntry, LiveJob, NewJob
 from duly.policy.overlap import MOST_QUEUED
 from duly.policy.sentences import merged
 from duly.rules.budget import MOST_STEPS, Budget

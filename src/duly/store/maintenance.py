@@ -13,7 +13,7 @@ from duly.model.columns import read_rows
 from duly.model.outcome import Lost
 from duly.model.states import State
 from duly.model.worker import WorkerInfo
-from duly.policy.firing import HURRIED
+from duly.policy.overlap import HURRIED
 from duly.store import counters, flows, job_changes, limits, rows
 from duly.store.database import Ask, Operation, Row, Start, Value, alone, as_of, current_time
 from duly.store.ids import Ids

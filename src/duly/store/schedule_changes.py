@@ -19,8 +19,8 @@ from duly.model.fire import CLOCK, Cause, Outcome, StoredFire
 from duly.model.payload import check_text
 from duly.model.policies import MOST_AT_ONCE, check_moment
 from duly.model.schedule import Pause, Plan, StoredSchedule, runs_left
+from duly.policy.decision import LedgerEntry
 from duly.policy.firing import (
-    LedgerEntry,
     first_moment,
     manual,
     missed_at_start,

@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 from duly.instants import EPOCH, FIRST_US, LAST_US, from_us, to_us
 from duly.model.fire import Backfill, Cause, StoredFire
 from duly.model.schedule import Pause, Plan, ScheduleChange, StoredSchedule
-from duly.policy.firing import Firing, decide
+from duly.policy.decision import Firing
+from duly.policy.firing import decide
 from duly.rules import Spaced, zone_data_version
 from duly.store import (
     applied_files,

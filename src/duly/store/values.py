@@ -10,7 +10,7 @@ from duly.model.job import Claimed, StoredJob
 from duly.model.limit import Queue, Rate
 from duly.model.schedule import Plan, StoredSchedule
 from duly.model.states import State
-from duly.policy.firing import Facts, Firing
+from duly.policy.decision import Facts, Firing
 from duly.policy.verdict import SUSPECT as SUSPECT_CRASHES
 from duly.policy.verdict import Verdict
 
