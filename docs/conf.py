@@ -82,6 +82,8 @@ root_doc = HOME
 include_patterns = ["*.md", "docs/**", "examples/**"]
 html_theme = "furo"
 html_title = f"duly {__version__}"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_copy_source = html_show_sourcelink = False
 # As the pages of the repository have them: a link to a heading leads there in both.
 myst_heading_anchors = 4

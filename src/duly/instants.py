@@ -16,7 +16,7 @@ def to_us(moment: datetime) -> int:
     except TypeError:
         wrong = "naive" if type(moment) is datetime else "not a datetime"
         raise RuleError(
-            f"{moment!r} is {wrong}: a moment needs a zone, as in datetime(…, tzinfo=UTC)"
+            f"{moment!r} is {wrong}: a time needs a zone, as in datetime(…, tzinfo=UTC)"
         ) from None
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 

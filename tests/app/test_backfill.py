@@ -67,7 +67,7 @@ def test_what_cannot_be_backfilled_is_refused(app: Duly) -> None:
         app.schedules.backfill("report", end.replace(tzinfo=None), end)
     with pytest.raises(InvalidValue, match="'7d': expected a datetime with a zone"):
         app.schedules.backfill("report", "7d", end)  # type: ignore[arg-type]
-    with pytest.raises(InvalidValue, match="only past moments can be backfilled"):
+    with pytest.raises(InvalidValue, match="only past times can be backfilled"):
         app.schedules.backfill("report", end, end + HOUR)
     with pytest.raises(NotFound, match='did you mean "report"'):
         app.schedules.backfill("reprot", end - HOUR, end)

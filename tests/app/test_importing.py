@@ -80,7 +80,7 @@ def test_todays_tables_are_read_and_not_touched(tmp_path: Path) -> None:
         found = read_beat_tables(source)
         assert list(found.sheet.schedules.values()) == ALL
         assert left_out(found.notes) == LEFT_OUT
-        assert any(note.startswith("every moment: it is read in UTC") for note in found.notes)
+        assert any(note.startswith("every time: it is read in UTC") for note in found.notes)
     assert hashlib.sha256(file.read_bytes()).digest() == before
     assert [path.name for path in tmp_path.iterdir()] == ["db.sqlite3"]
     dumped = read_beat_dump(django(str(file), "dump"))

@@ -168,7 +168,7 @@ def test_the_clocks_that_are_set_are_told() -> None:
 @pytest.mark.parametrize(
     ("wanted", "changes", "message"),
     [
-        (plan(rule="every 1s"), {}, '86,400 moments of "every 1s" are due'),
+        (plan(rule="every 1s"), {}, '86,400 runs of "every 1s" are due'),
         (plan(rule="spaced 1s"), {}, "at most 5,000 are simulated"),
         (plan(), {"end": MIDNIGHT}, "the end is not after the start"),
         (plan(), {"outages": [Outage(at(2), at(1))]}, "ends too early"),

@@ -88,7 +88,7 @@ async def _see_a_run_in_the_way(world: World) -> None:
     assert need.due_at == MONDAY + 3 * HOUR
     assert need.sentence == (
         f'skipped at 15:00: overlap="skip", and the run of 13:00 (job {job.id}) is still running: '
-        "2 h, no timeout set (2 moments since 14:00)"
+        "2 h, no timeout set (2 runs since 14:00)"
     )
     assert need.commands[0].line == f"duly jobs logs {job.id} -f"
     assert [(one.id, one.name, one.since) for one in found.running] == [
@@ -127,7 +127,7 @@ async def test_what_was_too_late_needs_somebody(world: World) -> None:
     [need] = (await look(world)).needs
     assert (need.kind, need.sentence) == (
         "skipped",
-        "skipped at 13:20: it could not start within 10 minutes of its moment",
+        "skipped at 13:20: it could not start within 10 minutes of its due time",
     )
 
 

@@ -73,8 +73,7 @@ async def test_what_was_done_is_noted_on_the_clock_of_the_schedule(world: World)
     await people.pause("nightly", until=until)
     assert [what for _, _, what in await people.changes("nightly")] == [
         "paused until Mon 2026-11-16 13:00 Europe/Berlin",
-        "skipped 2 moments, Wed 2026-11-11 02:00 Europe/Berlin to "
-        "Thu 2026-11-12 02:00 Europe/Berlin",
+        "skipped 2 runs, Wed 2026-11-11 02:00 Europe/Berlin to Thu 2026-11-12 02:00 Europe/Berlin",
         "skipped Tue 2026-11-10 02:00 Europe/Berlin",
     ]
 

@@ -178,7 +178,7 @@ async def test_what_was_too_late_says_how_late_it_might_have_been(world: World) 
     await night(world, late=5 * HOUR)
     assert await why(world) == [
         "nightly was due Tue 2026-11-10 02:00 Europe/Berlin and was skipped at 07:00: "
-        "it could not start within 4 hours of its moment.",
+        "it could not start within 4 hours of its due time.",
         "  no scheduler was running: nothing was decided before 07:00",
         RUN_NOW,
     ]
@@ -229,7 +229,7 @@ async def test_what_nobody_saw_says_who_was_not_there(world: World) -> None:
     assert await why(world, at="2026-11-11 02:00") == [
         "nightly was due Wed 2026-11-11 02:00 Europe/Berlin and was skipped at Thu 03:00: "
         'no scheduler was running; missed="skip" after 1 minute.',
-        "  the same is true of 3 moments, from Tue 02:00 to 02:00",
+        "  the same is true of 3 runs, from Tue 02:00 to 02:00",
         "  no scheduler was running: nothing was decided before 03:00",
         RUN_NOW,
     ]
@@ -335,7 +335,7 @@ async def test_what_is_no_moment_of_the_rule_is_answered_with_the_nearest(world:
     await night(world)
     assert await why(world, at="2026-11-10 01:00") == [
         "nightly was not due Tue 2026-11-10 01:00 Europe/Berlin: "
-        'that is not a moment of its rule, "02:00 Europe/Berlin".',
+        'that is not a time of its rule, "02:00 Europe/Berlin".',
         "  nearest: Mon 2026-11-09 02:00 Europe/Berlin and Tue 2026-11-10 02:00 Europe/Berlin",
     ]
 
@@ -362,7 +362,7 @@ async def test_an_edit_never_makes_moments_missed_and_why_says_so(world: World) 
     )
     assert (await why(world, at="2026-11-10 09:00"))[0] == (
         "nightly was not due Tue 2026-11-10 09:00 Europe/Berlin: it was changed 10:00 by ada "
-        "(rule: 02:00 Europe/Berlin → 09:00 Europe/Berlin), and an edit never makes moments missed."
+        "(rule: 02:00 Europe/Berlin → 09:00 Europe/Berlin), and an edit never creates missed runs."
     )
 
 
@@ -398,7 +398,7 @@ async def test_an_hour_that_came_twice_is_found_where_it_was_due() -> None:
         )
         first = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
         [sentence, *evidence] = await why(world, at=first)
-        assert "that is not a moment of its rule" in sentence
+        assert "that is not a time of its rule" in sentence
 
 
 async def test_a_fixed_delay_has_no_moments_but_neighbours(world: World) -> None:
@@ -408,7 +408,7 @@ async def test_a_fixed_delay_has_no_moments_but_neighbours(world: World) -> None
     world.wait(10 * MINUTE)
     assert await why(world, at="12:05") == [
         "nightly was not due Mon 2026-11-09 12:05 UTC: "
-        '"spaced 1h" counts from the end of the last run and has no fixed moments.',
+        '"spaced 1h" counts from the end of the last run and has no fixed times.',
         "  nearest: Mon 2026-11-09 12:00 UTC and Mon 2026-11-09 13:01 UTC",
     ]
     assert (await why(world))[0] == (

@@ -48,8 +48,8 @@ def test_a_dry_run_counts_and_does_nothing(hourly: str) -> None:
     head, *lines = told.stdout.splitlines()
     assert head.split() == ["DUE", "OUTCOME", "WHY", "JOB"]
     assert [re.sub(r"^.* UTC +", "", line) for line in lines] == ["to be queued  -    -"] * 3
-    assert 'Note: overlap="skip": they run one after the other; a moment that' in told.stderr
-    assert told.stderr.splitlines()[-1] == "3 moments would be queued"
+    assert 'Note: overlap="skip": they run one after the other; a run that' in told.stderr
+    assert told.stderr.splitlines()[-1] == "3 runs would be queued"
     assert jobs(hourly) == 0
     assert changes(hourly, "hourly") == []
 
@@ -57,22 +57,22 @@ def test_a_dry_run_counts_and_does_nothing(hourly: str) -> None:
 def test_a_few_are_queued_without_a_question_and_once(hourly: str) -> None:
     first = duly("backfill", "hourly", "--from", "3h", "--to", "now")
     assert (first.exit_code, first.stdout.count("  queued  ")) == (0, 3)
-    assert first.stderr.splitlines()[-1] == "3 moments queued"
+    assert first.stderr.splitlines()[-1] == "3 runs queued"
     second = duly("backfill", "hourly", "--from", "3h", "--to", "now")
     assert (second.exit_code, second.stdout, jobs(hourly)) == (0, "", 3)
     assert second.stderr.splitlines()[-1] == (
-        "0 moments queued; 3 have a job already (-o wide lists them, --again runs all)"
+        "0 runs queued; 3 have a job already (-o wide lists them, --again runs all)"
     )
     [(who, what)] = changes(hourly, "hourly")
     assert who == login()
-    assert re.fullmatch(r"backfilled .* to .*, 3 moments", what)
+    assert re.fullmatch(r"backfilled .* to .*, 3 runs", what)
     assert done("history", "hourly").count(f"backfilled by {login()}") == 3
 
 
 def test_those_that_have_had_a_job_run_again_if_that_is_said(hourly: str) -> None:
     done("backfill", "hourly", "--from", "2h", "--to", "now")
     again = duly("backfill", "hourly", "--from", "3h", "--to", "now", "--again")
-    assert again.stderr.splitlines()[-1] == "3 moments queued"
+    assert again.stderr.splitlines()[-1] == "3 runs queued"
     assert jobs(hourly) == 5
 
 
@@ -80,7 +80,7 @@ def test_many_are_asked_about_and_nobody_there_means_no(hourly: str) -> None:
     told = duly("backfill", "hourly", "--from", "6h", "--to", "now")
     assert told.exit_code == 2
     assert re.search(
-        r"this would run 6 moments of hourly, from \w{3} .* to \w{3} .* UTC: add --yes", told.stderr
+        r"this would start 6 runs of hourly, from \w{3} .* to \w{3} .* UTC: add --yes", told.stderr
     )
     assert jobs(hourly) == 0
     assert duly("backfill", "hourly", "--from", "6h", "--to", "now", "--yes").exit_code == 0
@@ -92,7 +92,7 @@ def test_whoever_is_there_is_asked(hourly: str) -> None:
     refused = at_a_terminal("n", *words)
     assert (refused.returncode, refused.stdout, jobs(hourly)) == (1, "", 0)
     agreed = at_a_terminal("y", *words)
-    assert re.search(r"run 6 moments of hourly, from .* UTC to .* UTC\? \[y/N\]", agreed.stderr)
+    assert re.search(r"start 6 runs of hourly, from .* UTC to .* UTC\? \[y/N\]", agreed.stderr)
     assert (agreed.returncode, agreed.stdout.count("  queued  "), jobs(hourly)) == (0, 6, 6)
 
 
@@ -100,7 +100,7 @@ def test_only_those_that_are_missing_are_asked_about(hourly: str) -> None:
     done("backfill", "hourly", "--from", "3h", "--to", "now")
     told = duly("backfill", "hourly", "--from", "7h", "--to", "now")
     assert told.exit_code == 0
-    assert told.stderr.splitlines()[-1].startswith("4 moments queued; 3 have a job")
+    assert told.stderr.splitlines()[-1].startswith("4 runs queued; 3 have a job")
 
 
 def test_programs_are_told_all_of_them_as_json(hourly: str) -> None:
@@ -151,7 +151,7 @@ def test_a_stretch_without_a_moment_is_nothing_to_do() -> None:
         (
             ("hourly", "--from", "1h", "--to", "2190-01-01"),
             2,
-            "only past moments can be backfilled",
+            "only past times can be backfilled",
         ),
         (("hourly", "--from", "1h", "--to", "2h"), 2, "end is not included"),
         (("hourly", "--from", "soon", "--to", "now"), 2, '"soon" is not a time'),

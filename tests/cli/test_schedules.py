@@ -309,7 +309,7 @@ def test_skipped_moments_are_taken_back_with_undo() -> None:
     nothing = duly("skip-next", "weekly", "--undo")
     assert (nothing.exit_code, nothing.stderr.splitlines()[-1]) == (
         1,
-        "Error: weekly has no skipped moment ahead",
+        "Error: weekly has no skipped run ahead",
     )
 
 

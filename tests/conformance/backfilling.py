@@ -183,7 +183,7 @@ async def they_run_however_late_they_are(world: World) -> None:
 @check
 async def what_is_ahead_of_the_clock_is_refused(world: World) -> None:
     await world.add(plan(rule="every 1h"))
-    with refused(InvalidValue, saying="only past moments can be backfilled"):
+    with refused(InvalidValue, saying="only past times can be backfilled"):
         await backfilled(world, START, START + timedelta(microseconds=1))
     await world.store.schedules.pause("report")
     world.wait(3 * HOUR)
@@ -202,7 +202,7 @@ async def what_cannot_be_is_refused_in_words(world: World) -> None:
         (START - HOUR, naive, "naive"),
         (START, START, "end is not included"),
         (START, START - HOUR, "end is not included"),
-        (START - 3 * HOUR, START, "there are 10,800 moments, and at most 10,000"),
+        (START - 3 * HOUR, START, "there are 10,800 due times, and at most 10,000"),
         (START - 3 * HOUR, START, "first with end=2026-03-02 11:46:40+00:00"),
     ):
         for dry_run in (True, False):
@@ -223,7 +223,7 @@ async def who_asked_for_what_is_noted(world: World) -> None:
     for _ in range(2):
         await backfilled(world, AFTER, moments[2])
     [(at, who, what), *rest] = await world.store.schedules.changes("report")
-    said = "backfilled Mon 2026-03-02 12:01 UTC to Mon 2026-03-02 15:00 UTC, 2 moments"
+    said = "backfilled Mon 2026-03-02 12:01 UTC to Mon 2026-03-02 15:00 UTC, 2 runs"
     equal((at, who, what, len(rest)), (world.now, "ada", said, before))
 
 

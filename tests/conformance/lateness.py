@@ -1,4 +1,4 @@
-"""A job may have to start within a time of its moment: what is too late is a choice."""
+"""A job may have to start within a time of its due time: what is too late is a choice."""
 
 from datetime import timedelta
 

@@ -117,7 +117,7 @@ def test_the_schedules_of_django_q2_are_read_from_its_table(database: Path) -> N
         ScheduleEntry(
             name="dated", rule="every 1 days at 11:00:00 from 2099-01-05", zone=BERLIN,
             task="shop.dated", paused=True,
-            note="its argument day is the due moment: use current().due_at",
+            note="its argument day is the due time: use current().due_at",
         ),
     )  # fmt: skip
     said = "\n".join(found.notes)

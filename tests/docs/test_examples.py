@@ -58,7 +58,7 @@ def test_a_learning_platform_keeps_its_promises_through_an_outage() -> None:
         "old recordings are gone",
         "2 reports for 2027-01-10",
     ]
-    assert "skipped at 09:00: it could not start within 4 hours of its moment" in told
+    assert "skipped at 09:00: it could not start within 4 hours of its due time" in told
     assert "no scheduler was running" in told
 
 

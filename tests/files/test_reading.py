@@ -228,8 +228,7 @@ REFUSED_ENTRIES = [
     ),
     (
         RUNS + "start = 2027-01-01T00:00:00",
-        " start = 2027-01-01T00:00:00: a moment with its offset, "
-        "as 2026-12-24T18:00:00+01:00, or …Z",
+        " start = 2027-01-01T00:00:00: a time with its offset, as 2026-12-24T18:00:00+01:00, or …Z",
     ),
     (
         RUNS + "start = 2027-01-01T00:00:00Z\nend = 2026-01-01T00:00:00Z",

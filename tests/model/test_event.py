@@ -53,7 +53,7 @@ def test_reactions_do_not_wait_for_each_other() -> None:
         ({"rule": "(on a)"}, 'write it as "on a"'),
         ({"jitter": "5m"}, "jitter= needs scheduled times"),
         ({"max_runs": 3}, "max_runs= counts scheduled runs"),
-        ({"exclude": "holidays(DE)"}, "cannot leave moments out"),
+        ({"exclude": "holidays(DE)"}, "cannot leave times out"),
         ({"rule": 'on a key="{a.b}"'}, "is not the name of an argument"),
     ],
 )

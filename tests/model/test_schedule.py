@@ -62,7 +62,7 @@ def test_a_fixed_delay_takes_bounds_and_stretches_and_no_points() -> None:
     assert isinstance(found, Spaced)
     assert found.after_end(START) == START + timedelta(minutes=30)
     assert found.after_end(START + HOUR) is None
-    with pytest.raises(RuleError, match="has no moments to take away"):
+    with pytest.raises(RuleError, match="has no times to exclude"):
         plan("spaced 10m", exclude="0 8 * * *")
 
 

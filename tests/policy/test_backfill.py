@@ -87,12 +87,12 @@ def test_whoever_asks_is_told_what_it_means() -> None:
     assert said == (
         "the ledger knows nothing of 1 of them, up to Wed 2026-06-03 09:00 UTC: they may have run,"
         " and have been deleted since",
-        'overlap="skip": they run one after the other; a moment that is due before the last of '
+        'overlap="skip": they run one after the other; a run that is due before the last of '
         "them has ended is skipped",
     )
     patient = replace(schedule("every 1h", NOW, overlap="replace"), created_at=NINE)
     assert notes(patient, [NINE], []) == (
-        'overlap="replace": a moment that is due before it has ended waits',
+        'overlap="replace": a run that is due before it has ended waits',
     )
     careless = replace(schedule("every 1h", NOW, overlap="allow"), created_at=TEN)
     assert notes(careless, [NINE, TEN], []) == (

@@ -39,7 +39,7 @@ def test_in_a_long_outage_each_clock_change_is_told_by_the_row_it_happened_in() 
     found = schedule("30 2 * * *", "2026-10-20", zone=BERLIN, missed=missed, overlap="allow")
     older, moved, newest = decided(found, "2027-03-29 00:30").entries
     assert older.count == 159
-    assert older.reason.endswith(f"the newest 2 moments. {FOLD}")
+    assert older.reason.endswith(f"the newest 2 runs. {FOLD}")
     assert moved.reason == f"queued 23 hours and 30 minutes late. {GAP}"
     assert newest.reason == "queued on time"
 

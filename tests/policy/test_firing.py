@@ -66,7 +66,7 @@ def test_of_too_many_missed_moments_the_newest_are_made_up_for() -> None:
         "03 01:00 queued",
         "03 02:00 queued",
     ]
-    said = 'no scheduler was running; missed="all" catches up the newest 2 moments'
+    said = 'no scheduler was running; missed="all" catches up the newest 2 runs'
     assert firing.entries[0].reason == said
 
 
@@ -180,7 +180,9 @@ def test_what_cannot_start_in_time_is_skipped_as_late() -> None:
         "02 22:00 merged",
         "02 23:00 queued",
     ]
-    assert firing.entries[0].reason == "could not start within 1 hour and 30 minutes of its moment"
+    assert (
+        firing.entries[0].reason == "could not start within 1 hour and 30 minutes of its due time"
+    )
     assert firing.jobs[0].deadline == at("2026-06-03 00:30")
 
 

@@ -106,12 +106,12 @@ def test_a_title_and_limits_are_named_by_the_event() -> None:
         (
             {"rule": 'on doc.changed run_after="1h from due"'},
             {"due": "soon"},
-            "its due, 'soon', is not a moment with an offset",
+            "its due, 'soon', is not a time with an offset",
         ),
         (
             {"rule": 'on doc.changed run_after="1h from due"'},
             {"due": "2026-03-02T12:00"},
-            "is not a moment with an offset",
+            "is not a time with an offset",
         ),
         (
             {"rule": 'on doc.changed run_after="1h from due"'},

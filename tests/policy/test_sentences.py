@@ -70,10 +70,10 @@ def test_what_was_missed_or_late_says_by_which_choice() -> None:
         'no scheduler was running; missed="skip" after 5 minutes'
     )
     assert sentences.missed(Missed("all", at_most=1_000)) == (
-        'no scheduler was running; missed="all" catches up the newest 1,000 moments'
+        'no scheduler was running; missed="all" catches up the newest 1,000 runs'
     )
     assert sentences.late(90 * SECOND) == (
-        "could not start within 1 minute and 30 seconds of its moment"
+        "could not start within 1 minute and 30 seconds of its due time"
     )
 
 
@@ -111,7 +111,7 @@ def test_what_is_skipped_says_which_moments() -> None:
     )
     assert sentences.skipped_moments([MOMENT], BERLIN) == f"skipped {first}"
     several = sentences.skipped_moments([MOMENT, MOMENT, end], BERLIN)
-    assert several == f"skipped 3 moments, {first} to {last}"
+    assert several == f"skipped 3 runs, {first} to {last}"
     assert sentences.shown_whole(MOMENT + timedelta(microseconds=1), BERLIN) == first
 
 
@@ -122,8 +122,8 @@ def test_a_backfill_says_who_asked_and_from_when_to_when() -> None:
     assert sentences.shown(end, BERLIN) == "Thu 2026-06-04 10:00:00.000001 Europe/Berlin"
     stretch = "Wed 2026-06-03 10:00 Europe/Berlin to Thu 2026-06-04 10:00 Europe/Berlin"
     said = sentences.backfill(MOMENT, end, 1_440, plan=BERLIN)
-    assert said == f"backfilled {stretch}, 1,440 moments"
-    assert sentences.backfill(MOMENT, end, 1, plan=BERLIN) == f"backfilled {stretch}, 1 moment"
+    assert said == f"backfilled {stretch}, 1,440 runs"
+    assert sentences.backfill(MOMENT, end, 1, plan=BERLIN) == f"backfilled {stretch}, 1 run"
 
 
 def test_what_a_clock_change_did_is_told_as_history() -> None:

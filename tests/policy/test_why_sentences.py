@@ -357,9 +357,7 @@ def test_a_stretch_that_cannot_be_counted_says_so() -> None:
     assert answer.sentence == (
         "report was due Fri 2026-11-13 02:00 Europe/Berlin and was merged into another."
     )
-    assert answer.evidence == (
-        "the same is true of too many moments to count, from 01:00 to 02:00",
-    )
+    assert answer.evidence == ("the same is true of too many runs to count, from 01:00 to 02:00",)
 
 
 def test_a_merged_moment_whose_run_is_forgotten_names_its_job() -> None:
@@ -425,7 +423,7 @@ def test_a_schedule_with_a_number_of_runs_says_how_many_are_left(runs: int, said
 
 def test_a_rule_without_moments_to_come_says_so() -> None:
     assert of_absence(NIGHTLY, None).sentence == (
-        "report has not been due yet, and its rule has no moment to come."
+        "report has not been due yet, and its rule has no later time."
     )
 
 
@@ -479,7 +477,7 @@ def test_a_change_that_did_not_take_the_moment_away_is_only_evidence() -> None:
     answer = of_absence(NIGHTLY, "05:00", changes=(change,), before=DUE)
     assert answer.sentence == (
         "report was not due Fri 2026-11-13 05:00 Europe/Berlin: "
-        'that is not a moment of its rule, "0 2 * * *".'
+        'that is not a time of its rule, "0 2 * * *".'
     )
     assert answer.evidence == (
         "nearest: Fri 2026-11-13 02:00 Europe/Berlin",

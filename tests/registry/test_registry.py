@@ -281,9 +281,9 @@ def test_a_rule_as_the_start_means_its_next_moment() -> None:
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
-        ("2020-01-01 00:00 UTC", "has no moment to come"),
-        ("spaced 10m", "has no moments of its own"),
-        ("on doc.changed", "has no moments of its own"),
+        ("2020-01-01 00:00 UTC", "has no later time"),
+        ("spaced 10m", "has no times of its own"),
+        ("on doc.changed", "has no times of its own"),
         ("22:00", 'run_after="22:00" names an hour, .*: write "22:00 Europe/Berlin"$'),
         ("at noon", "run_after: "),
     ],

@@ -92,9 +92,9 @@ def test_what_it_cannot_mean_is_refused(text: str, said: str) -> None:
 
 
 def test_a_rule_made_in_code_is_refused_company_as_well() -> None:
-    with pytest.raises(RuleError, match="no moments of its own"):
+    with pytest.raises(RuleError, match="no times of its own"):
         on("a") | every("5m")
-    with pytest.raises(RuleError, match="no moments of its own"):
+    with pytest.raises(RuleError, match="no times of its own"):
         on("a") - every("5m")
 
 

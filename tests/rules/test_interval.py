@@ -204,7 +204,7 @@ def test_a_fixed_delay_refuses_what_needs_a_set_of_moments() -> None:
         lambda: delay - delay,
     ]
     for refused in questions:
-        with pytest.raises(RuleError, match="no fixed set of moments"):
+        with pytest.raises(RuleError, match="no fixed set of times"):
             refused()
     with pytest.raises(RuleError, match="exclude stretches of time"):
         delay - rate

@@ -83,7 +83,7 @@ def test_what_is_done_to_a_rule_binds_closer_than_what_joins_rules() -> None:
         ("every -5s", ': "-5s" is not a duration', 0),
         ("every 5m -holidays(DE)", 'put a space behind the "-"', 9),
         ("every 5m foo=bar", "foo= is not known", 9),
-        ("every 5m | spaced 5m", "no fixed set of moments", 11),
+        ("every 5m | spaced 5m", "no fixed set of times", 11),
         ("(every 5m) every 7m", '"every" cannot follow a rule', 11),
         ("every 5m start=yesterday", '"yesterday" is not a moment', 9),
         ("every 5m start=2026-12-01T00:00", "needs an offset", 9),

@@ -452,7 +452,7 @@ def test_the_page_and_the_form_say_how_many_runs_are_left(office: Office) -> Non
     page = office.page("/schedules/thrice/edit/preview?max_runs=")
     [body] = re.findall(r'data-body="(.*?)" hx-patch', page)
     assert json.loads(body) == {"max_runs": None}
-    assert "The next 2 moments" in office.page("/schedules/thrice/edit/preview?max_runs=2")
+    assert "The next 2 runs" in office.page("/schedules/thrice/edit/preview?max_runs=2")
     refused = text_of(office.page("/schedules/thrice/edit/preview?max_runs=few"))
     assert "a whole number from 1" in refused
 

@@ -174,7 +174,7 @@ def _show(
         return
     click.echo(rule.explain())
     if isinstance(rule, On):
-        click.echo("\nIt has no moments of its own: events make it due.")
+        click.echo("\nIt has no times of its own: events make it due.")
         return
     if moments:
         click.echo()

@@ -56,7 +56,7 @@ _REWRITE_LINE: Final = "\r\x1b[K"
 @click.option(
     "--run-after",
     metavar="WHEN",
-    help="Earliest start: 5m (from now), 2026-03-05T02:00Z, or the next moment of a rule.",
+    help="Earliest start: 5m (from now), 2026-03-05T02:00Z, or the next time of a rule.",
 )
 @click.option(
     "--wait", is_flag=True, help="Wait: show log lines, print the result, exit by the outcome."

@@ -1,4 +1,4 @@
-"""duly in Django's admin: schedules, due moments, jobs, queues and workers.
+"""duly in Django's admin: schedules, due times, jobs, queues and workers.
 
 Pages read through the models of ``duly.django``; every change is a verb of the app, recorded in the
 audit log under the name of the Django user. Permissions are those of the models: view, change (for

@@ -159,7 +159,7 @@ class ScheduleFire(StoredRow):
     table = "fire"
 
     class Meta(StoredRow.Meta):
-        verbose_name = "due moment"
+        verbose_name = "due time"
         ordering = ("-decided_at",)
 
     def __str__(self) -> str:

@@ -168,7 +168,7 @@ def _dst(found: object) -> str:
 
 def _moment(found: object) -> datetime:
     if not isinstance(found, datetime) or found.tzinfo is None:
-        raise InvalidValue("a moment with its offset, as 2026-12-24T18:00:00+01:00, or …Z")
+        raise InvalidValue("a time with its offset, as 2026-12-24T18:00:00+01:00, or …Z")
     check_moment("it", found)
     return found
 

@@ -340,7 +340,7 @@ def _moment(said: Said, word: FilterWord) -> None:
 
 
 def _read_moment(word: FilterWord) -> datetime | timedelta:
-    """Read ``2h`` (two hours ago) or a moment with its zone."""
+    """Read ``2h`` (two hours ago) or a time with its zone."""
     try:
         moment = datetime.fromisoformat(word.value)
     except ValueError:

@@ -236,7 +236,7 @@ def _bounded(rule: Rule | Spaced, policies: Policies) -> Rule | Spaced:
     if isinstance(rule, Spaced):
         return rule.bounded(start=policies.start, end=policies.end)
     if isinstance(rule, On):
-        rule.refuse("begin or end at a moment")
+        rule.refuse("begin or end at a time")
     return bounded(rule, start=policies.start, end=policies.end)
 
 

@@ -82,7 +82,7 @@ SCHEDULE_FIELDS: Final = (
     ScheduleField(
         name="rule",
         kind="text",
-        about="A cron line, a calendar expression, an interval, a moment or a recurrence.",
+        about="A cron line, a calendar expression, an interval, a time or a recurrence.",
         label="When",
         example="Mon..Fri 02:00 Europe/Berlin, or: on doc.changed",
         surfaces=("form",),

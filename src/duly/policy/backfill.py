@@ -45,17 +45,17 @@ def moments_of(
     name, kept = schedule.plan.name, schedule.plan.kept
     if isinstance(kept, Spaced):
         raise WrongState(
-            f'"{name}" has a fixed delay, "{schedule.plan.rule}": it has no moments that could be'
+            f'"{name}" has a fixed delay, "{schedule.plan.rule}": it has no times that could be'
             " run again; to run it once, now: run"
         )
     if isinstance(kept, On):
         raise WrongState(
-            f'"{name}" reacts to events, "{schedule.plan.rule}", and has no moments of its own: '
+            f'"{name}" reacts to events, "{schedule.plan.rule}", and has no times of its own: '
             "what happened without it is replayed"
         )
     if end > now:
         raise InvalidValue(
-            f"end={end}: only past moments can be backfilled, and it is"
+            f"end={end}: only past times can be backfilled, and it is"
             f" {now.replace(microsecond=0)}: end there at the latest"
         )
     found = list(kept.between(start - MICROSECOND, end - MICROSECOND, MOST_BACKFILLED + 1))
@@ -121,7 +121,7 @@ def notes(
     if queued and overlap != "allow":
         line, last = "they run one after the other; ", "the last of them"
         line, last = (line, last) if len(queued) > 1 else ("", "it")
-        until = f"a moment that is due before {last} has ended {MEANWHILE[overlap]}"
+        until = f"a run that is due before {last} has ended {MEANWHILE[overlap]}"
         said.append(f'overlap="{overlap}": {line}{until}')
     return tuple(said)
 
@@ -132,7 +132,7 @@ def _too_many(kept: Rule, start: datetime, end: datetime, *, next_one: datetime)
     except RuleError:  # it can be walked through, and not be counted
         many = f"more than {MOST_BACKFILLED:,}"
     return (
-        f"from {start} to {end} there are {many} moments, and at most {MOST_BACKFILLED:,} can be"
+        f"from {start} to {end} there are {many} due times, and at most {MOST_BACKFILLED:,} can be"
         f" backfilled at once: go step by step, first with end={next_one}"
     )
 

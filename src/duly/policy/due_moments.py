@@ -1,4 +1,4 @@
-"""Due moments between a cursor (exclusive) and now (inclusive): which are fired, which left out.
+"""Due times between a cursor (exclusive) and now (inclusive): which are fired, which left out.
 
 ``pick`` applies the ``missed`` policy. Moments that are not picked are counted, never listed, so a
 year of downtime costs as much as a minute. A single due moment is never "missed" because it is

@@ -267,7 +267,7 @@ def _moment_in(event: StoredEvent, field: str) -> datetime:
         moment = None
     if moment is None or moment.tzinfo is None:
         raise InvalidValue(
-            f"{happened(event)}: its {field}, {value!r:.100}, is not a moment with an offset, as "
+            f"{happened(event)}: its {field}, {value!r:.100}, is not a time with an offset, as "
             '"2026-12-24T18:00+01:00"'
         )
     check_moment(field, moment)

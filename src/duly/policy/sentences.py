@@ -60,13 +60,11 @@ def full(waiting: int) -> str:
 def missed(policy: Missed) -> str:
     if policy.policy == "skip":
         return f'no scheduler was running; missed="skip" after {say_duration(policy.grace)}'
-    return (
-        f'no scheduler was running; missed="all" catches up the newest {policy.at_most:,} moments'
-    )
+    return f'no scheduler was running; missed="all" catches up the newest {policy.at_most:,} runs'
 
 
 def late(within: timedelta) -> str:
-    return f"could not start within {say_duration(within)} of its moment"
+    return f"could not start within {say_duration(within)} of its due time"
 
 
 def excluded(plan: Plan) -> str:
@@ -101,7 +99,7 @@ def skipped_moments(moments: Sequence[datetime], plan: Plan) -> str:
     if len(moments) == 1:
         return f"skipped {shown(moments[0], plan)}"
     first, last = (shown(moment, plan) for moment in (moments[0], moments[-1]))
-    return f"skipped {len(moments):,} moments, {first} to {last}"
+    return f"skipped {len(moments):,} runs, {first} to {last}"
 
 
 def backfilled(by: str) -> str:
@@ -110,7 +108,7 @@ def backfilled(by: str) -> str:
 
 def backfill(since: datetime, until: datetime, moments: int, *, plan: Plan) -> str:
     first, end = (shown_whole(moment, plan) for moment in (since, until))
-    return f"backfilled {first} to {end}, {moments:,} moment{'s' * (moments != 1)}"
+    return f"backfilled {first} to {end}, {moments:,} run{'s' * (moments != 1)}"
 
 
 def shown_whole(moment: datetime, plan: Plan) -> str:

@@ -17,7 +17,7 @@ from duly.rules import Budget, On, Rule, Spaced, parse
 
 Duration: TypeAlias = str | timedelta
 When: TypeAlias = datetime | Duration
-Start: TypeAlias = When | Rule  # a moment, a delay, or the next moment of a rule
+Start: TypeAlias = When | Rule  # a moment, a delay, or the next time of a rule
 Priority: TypeAlias = int | Literal["high", "normal", "low", "idle"]
 
 LEAST_MEMORY: Final = 16_000_000  # with less, Python itself does not start
@@ -77,7 +77,7 @@ def when_of(what: str, asked: object) -> datetime | timedelta | None:
 
 
 def start_of(what: str, asked: object) -> datetime | timedelta | None:
-    """Return the earliest start of a job: a moment, a delay, or the next moment of a rule."""
+    """Return the earliest start of a job: a moment, a delay, or the next time of a rule."""
     if isinstance(asked, str) and is_rule(asked):
         return _next_moment(what, _rule(what, asked))
     if isinstance(asked, Rule | Spaced):
@@ -100,11 +100,11 @@ def _rule(what: str, text: str) -> Rule | Spaced:
 
 def _next_moment(what: str, rule: Rule | Spaced) -> datetime:
     if isinstance(rule, On | Spaced):
-        raise InvalidValue(f'{what}="{rule}" has no moments of its own: say a delay, as "5m"')
+        raise InvalidValue(f'{what}="{rule}" has no times of its own: say a delay, as "5m"')
     with Budget():
         moment = rule.after(now())
     if moment is None:
-        raise InvalidValue(f'{what}="{rule}" has no moment to come')
+        raise InvalidValue(f'{what}="{rule}" has no later time')
     return moment
 
 

@@ -156,7 +156,7 @@ def _check_count(what: WhatIf) -> None:
     if count is None or count > MOST_MOMENTS:
         shown = "more than can be counted" if count is None else f"{count:,}"
         raise InvalidValue(
-            f'{shown} moments of "{what.plan.rule}" are due from {what.start} to {what.end}, and '
+            f'{shown} runs of "{what.plan.rule}" are due from {what.start} to {what.end}, and '
             f"at most {MOST_MOMENTS:,} are simulated: choose a shorter stretch"
         )
 

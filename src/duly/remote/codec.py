@@ -276,7 +276,7 @@ def _read_moment(value: Any, where: str) -> datetime:  # noqa: ANN401
     except (TypeError, ValueError, OverflowError):
         moment = None
     if moment is None:
-        raise _refusal(value, where, "a moment, as 2026-03-05T02:00+00:00")
+        raise _refusal(value, where, "a time, as 2026-03-05T02:00+00:00")
     if moment.tzinfo is None:
         raise _refusal(value, where, "naive; it needs a zone, as 2026-03-05T02:00+00:00")
     return moment

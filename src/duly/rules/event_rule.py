@@ -105,11 +105,11 @@ class On(Rule):
         self.refuse_company()
 
     def __sub__(self, other: object) -> NoReturn:
-        self.refuse("leave moments out")
+        self.refuse("leave times out")
 
     def refuse(self, what: str) -> NoReturn:
         raise RuleError(
-            f'"{self}" cannot {what}: events make it due, and it has no moments of its own'
+            f'"{self}" cannot {what}: events make it due, and it has no times of its own'
         )
 
     def explain(self) -> str:
@@ -226,7 +226,7 @@ def _key(asked: object) -> str | None:
 
 
 def _length(what: str, asked: str | timedelta, *, zero: bool = False) -> timedelta:
-    hint = '; before a moment in the event: "-24h from starts_at"' * (what == "run_after")
+    hint = '; before a time in the event: "-24h from starts_at"' * (what == "run_after")
     try:
         length = parse_duration(asked)
     except RuleError as error:

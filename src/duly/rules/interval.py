@@ -6,7 +6,7 @@ change, so it needs a time of day and a zone. Both have an anchor and are never 
 a restart or another node computes the same moments.
 
 And fixed delays: ``spaced 10m`` runs ten minutes after the end of the last run. A schedule may have
-a fixed delay, but it is not a rule: it has no fixed set of moments, because each depends on the end
+a fixed delay, but it is not a rule: it has no fixed set of times, because each depends on the end
 of the previous run. It has bounds and exclusions, and computes the moment after the end of a run;
 everything else that a rule can do is refused.
 """
@@ -321,7 +321,7 @@ class Spaced:
             return NotImplemented
         if not other.has_stretches:
             raise RuleError(
-                f'"{self}" has no moments to take away: exclude stretches of time, as holidays, '
+                f'"{self}" has no times to exclude: exclude stretches of time, as holidays, '
                 f'dates, or "({other}) lasting=8h"'
             )
         other.blocked_until_us(0)  # raises now if the zone is missing
@@ -340,15 +340,15 @@ class Spaced:
         self._refuse("be listed")
 
     def after(self, moment: datetime, /) -> NoReturn:  # noqa: ARG002
-        self._refuse("say what follows a moment, only what follows an end (after_end)")
+        self._refuse("say what follows a time, only what follows an end (after_end)")
 
     def at_or_before(self, moment: datetime, /) -> NoReturn:  # noqa: ARG002
-        self._refuse("say what came before a moment")
+        self._refuse("say what came before a time")
 
     def _refuse(self, what: str) -> NoReturn:
         raise RuleError(
             f'"{self}" cannot {what}: each run is timed from the end of the one before, so there '
-            f'is no fixed set of moments. For a fixed rate, say "every {show_duration(self.delay)}"'
+            f'is no fixed set of times. For a fixed rate, say "every {show_duration(self.delay)}"'
         )
 
 

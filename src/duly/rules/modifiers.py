@@ -224,7 +224,7 @@ def lasting(rule: Rule, length: str | timedelta) -> Rule:
 def _check_rule(rule: Rule) -> Rule:
     if not isinstance(rule, Rule):
         raise RuleError(
-            f'"{rule}" is not a rule with moments of its own; parse(…) makes one from text, and a '
+            f'"{rule}" is not a rule with times of its own; parse(…) makes one from text, and a '
             "spaced timing has its own bounded(start, end)"
         )
     if rule.has_stretches:

@@ -99,7 +99,7 @@ def read_moment(text: str) -> datetime:
         _ = moment.tzinfo and moment.astimezone(UTC)  # year 1 or 9999 may not exist there
     except (ValueError, OverflowError):
         raise RuleError(
-            f'"{text}" is not a moment; write it as 2026-12-24T18:00+01:00, 2026-12-24T17:00Z, or '
+            f'"{text}" is not a time; write it as 2026-12-24T18:00+01:00, 2026-12-24T17:00Z, or '
             "2026-12-24T18:00 with a zone",
             text=text,
             position=0,

@@ -178,7 +178,7 @@ class _Parser:
                 raise
             kinds = (
                 "a rule is a cron line of 5 or 6 fields, a calendar expression such as Mon..Fri "
-                '09:00, "every 5m", "spaced 5m", "on invoice.paid", a moment such as '
+                '09:00, "every 5m", "spaced 5m", "on invoice.paid", a time such as '
                 "2026-12-24T18:00Z, or DTSTART and RRULE"
             )
             raise RuleError(

@@ -41,7 +41,7 @@ class HourTally(Tally):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotKept:
-    """Due moments of a schedule that were missed for the same reason: the last, and how many."""
+    """Due times of a schedule that were missed for the same reason: the last, and how many."""
 
     schedule: str
     due_at: datetime

@@ -36,6 +36,4 @@ class VirtualClock:
 
 def _check(moment: datetime) -> None:
     if moment.tzinfo is None:
-        raise ValueError(
-            f"{moment!r} is naive: a moment needs a zone, as in datetime(…, tzinfo=UTC)"
-        )
+        raise ValueError(f"{moment!r} is naive: a time needs a zone, as in datetime(…, tzinfo=UTC)")

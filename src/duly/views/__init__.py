@@ -52,7 +52,7 @@ class Listed(Generic[T]):
     ] = None
     searched_to: Annotated[
         datetime | UnsetType | None,
-        Meta(description="Ended jobs were searched back to this moment; null if all were."),
+        Meta(description="Ended jobs were searched back to this time; null if all were."),
     ] = UNSET
 
 

@@ -229,7 +229,7 @@ async def explained(store: Store, one: NotKept, zone: str | None) -> Need:
     said = answer.short if answer else one.reason
     if one.moments > 1:
         first = LocalClock(zone, one.due_at).near(one.first)
-        said = f"{said} ({plural(one.moments, 'moment')} since {first})"
+        said = f"{said} ({plural(one.moments, 'run')} since {first})"
     need = Need(
         name=one.schedule,
         kind="skipped" if one.cause is not None else str(one.state),

@@ -56,7 +56,7 @@ class JobView:
     attempt: Annotated[int, Meta(description="How often it was begun.")]
     worker: Annotated[str | None, Meta(description="The worker that runs it, or ran it last.")]
     created_at: datetime
-    due_at: Annotated[datetime, Meta(description="The moment that the work is for.")]
+    due_at: Annotated[datetime, Meta(description="The due time that the work is for.")]
     ready_at: Annotated[datetime, Meta(description="From when it may run.")]
     deadline: datetime | None
     started_at: datetime | None

@@ -101,7 +101,7 @@ def _gauge(name: str, about: str, found: Samples | float) -> MetricFamily:
 def _of_progress(progress: StoreProgress) -> Iterator[MetricFamily]:
     yield _gauge(
         "oldest_unfired_seconds",
-        f"How long the oldest due moment waits for a scheduler; {OVERDUE.seconds} is trouble.",
+        f"How long the oldest due run waits for a scheduler; {OVERDUE.seconds} is trouble.",
         progress.unfired_for.total_seconds(),
     )
     yield _gauge(
@@ -182,7 +182,7 @@ async def _counters(store: Store) -> list[MetricFamily]:
     ]
     ended = "Jobs by how they ended, and attempts after which a job was retried."
     waited = "How long jobs were ready before they started."
-    late = "How long after their moment jobs of schedules started."
+    late = "How long after their due time jobs of schedules started."
     return [
         MetricFamily("counter", "duly_job_outcomes", ended, jobs),
         MetricFamily("counter", "duly_fires", "Moments of schedules that were decided.", fires),

@@ -1,6 +1,6 @@
 """Counts of overdue and upcoming runs over all schedules.
 
-Due moments are enumerated by walking along the rules. There may be thousands of schedules with
+Due times are enumerated by walking along the rules. There may be thousands of schedules with
 thousands of moments each, so each gets a share of a fixed number of steps; the rest is extrapolated
 at the same pace.
 """

@@ -299,7 +299,7 @@ class RuleView:
     """A rule in words, its next moments, and notes on DST."""
 
     sentence: str
-    zone: Annotated[str | None, Meta(description="The zone of the moments; null: it needs none.")]
+    zone: Annotated[str | None, Meta(description="The zone of the times; null: it needs none.")]
     items: list[MomentView]
     notes: Annotated[Sequence[str], Meta(description="The effect of clock changes.")]
     next: None = None

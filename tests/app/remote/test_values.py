@@ -92,7 +92,7 @@ def test_a_later_version_s_choice_is_refused_if_asked_and_passed_over_if_stored(
     ("kind", "value", "said"),
     [
         (datetime, "2026-03-02T12:00", "it='2026-03-02T12:00': naive; it needs a zone, as"),
-        (datetime, 7, "it=7: a moment, as"),
+        (datetime, 7, "it=7: a time, as"),
         (timedelta, 10**40, "it=1000.*…: a length, in microseconds"),
         (timedelta, "5m", "it='5m': a length, in microseconds"),
         (int, True, "it=True: a whole number"),

@@ -294,7 +294,7 @@ def test_two_functions_of_one_name_are_noted() -> None:
         ("cron[year='2500']", 'job: "2500" is not a year'),
         ("moon[full]", 'job: "moon[full]" is no trigger that can be carried'),
         ("interval[soon]", 'job: "interval[soon]" names no length of time'),
-        ("date[soon]", 'job: "date[soon]" names no moment'),
+        ("date[soon]", 'job: "date[soon]" names no time'),
         (str(AndTrigger([CronTrigger(hour=2), CronTrigger(hour=3)])), 'job: "and[cron[hour='),
     ],
 )

@@ -287,8 +287,7 @@ def test_what_runs_once_is_due_once(tables: Tables) -> None:
     first = datetime(2026, 11, 13, 7, 20, tzinfo=UTC)
     assert list(rule.between(NOVEMBER - timedelta(days=9), NOVEMBER + timedelta(days=9))) == [first]
     assert (
-        "poll: one_off becomes count=1: it is due once, at the first moment from "
-        in (found.notes[0])
+        "poll: one_off becomes count=1: it is due once, at the first time from " in (found.notes[0])
     )
 
 

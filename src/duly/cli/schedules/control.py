@@ -131,7 +131,7 @@ def skip_next(*, name: str, count: int, undo: bool, utc: bool, store: str) -> No
 
     moments, zone = ask(store, skipped)
     if not moments:
-        missing = "skipped moment ahead" if undo else "moment ahead that could be skipped"
+        missing = "skipped run ahead" if undo else "run ahead that could be skipped"
         click.echo(f"Error: {name} has no {missing}", err=True)
         raise SystemExit(NEEDS_YOU)
     for moment in moments:
@@ -356,7 +356,7 @@ def _confirm_backfill(foreseen: Backfill, view: View, zone: str, *, yes: bool) -
     if yes or count <= FEW:
         return
     first, last = (view.moment(moment, zone) for moment in foreseen.queued[:: count - 1])
-    if not is_confirmed(f"run {count:,} moments of {foreseen.schedule}, from {first} to {last}"):
+    if not is_confirmed(f"start {count:,} runs of {foreseen.schedule}, from {first} to {last}"):
         raise SystemExit(NEEDS_YOU)
 
 
@@ -376,7 +376,7 @@ def _backfill_summary(done: Backfill) -> str:
     if not queued and not left:
         return f"nothing to do: {done.schedule} has no run in this period"
     would = "would be queued" if done.dry_run and queued else "queued"
-    said = f"{queued:,} moment{'s' * (queued != 1)} {would}"
+    said = f"{queued:,} run{'s' * (queued != 1)} {would}"
     if left:
         had = "has" if left == 1 else "have"
         said += f"; {left:,} {had} a job already (-o wide lists them, --again runs all)"

@@ -176,7 +176,7 @@ def _date(text: str, inside: str, row: Mapping[str, Any]) -> Trigger:
         return Trigger(datetime.fromisoformat(str(row["run_date"])).isoformat(), anchored=True)
     found = _MOMENT.fullmatch(inside)
     if not found:
-        raise RuleError(f'"{text}" names no moment')
+        raise RuleError(f'"{text}" names no time')
     in_utc = found["zone"] in ("UTC", "GMT", "Z")
     rule = f"{found['day']}T{found['time']}{'Z' if in_utc else ''}"
     return Trigger(rule, needs_zone=not in_utc, anchored=True, zone=_zone(row))

@@ -188,7 +188,7 @@ def _lost(periodic: Periodic) -> Iterator[str]:
         )
     if periodic.once_from:
         yield (
-            "one_off becomes count=1: it is due once, at the first moment from "
+            "one_off becomes count=1: it is due once, at the first time from "
             f"{periodic.once_from:%Y-%m-%d %H:%M} UTC on; apply the file before that, or write a "
             "later start="
         )
@@ -323,7 +323,7 @@ def _is_over(row: Row, now: datetime, basket: ImportCollector) -> bool:
     """Return whether the task has ended; note it if so."""
     clocked = moment(row.get("clocked_time"))
     if clocked is not None and clocked < now:
-        said = f"its moment, {clocked:%Y-%m-%d %H:%M %Z}, has passed"
+        said = f"its time, {clocked:%Y-%m-%d %H:%M %Z}, has passed"
     elif row.get("one_off") and row.get("total_run_count"):
         said = "it is one_off, and has run"
     else:
@@ -388,8 +388,8 @@ def _about_all(rows: Sequence[Row]) -> Iterator[str]:
         )
     if any(_is_bare(row.get(name)) for row in rows for name in _MOMENTS):
         yield (
-            "every moment: it is read in UTC, as Django stores it in SQLite unless USE_TZ = False: "
-            "mend start, end and moments if your settings say that"
+            "every time: it is read in UTC, as Django stores it in SQLite unless USE_TZ = False: "
+            "correct start, end and times if your settings say that"
         )
 
 

@@ -100,7 +100,7 @@ def _add_task(basket: ImportCollector, row: Row, now: datetime) -> None:
     rule, zone, runs = _timing(row, scheduled, now)
     if runs is not None and runs <= 0:
         basket.note(
-            name, f"its last moment, {scheduled:%Y-%m-%d %H:%M} UTC, has passed; it is left out"
+            name, f"its last time, {scheduled:%Y-%m-%d %H:%M} UTC, has passed; it is left out"
         )
         return
     args, no_args = _values(row.get("callable_args") or ())
@@ -220,7 +220,7 @@ def _add_schedule(basket: ImportCollector, row: Row, now: datetime, zone: str | 
     problems = []
     if row.get("intended_date_kwarg"):
         problems.append(
-            f"its argument {row['intended_date_kwarg']} is the due moment: use current().due_at"
+            f"its argument {row['intended_date_kwarg']} is the due time: use current().due_at"
         )
     options = {"q_options": kwargs.pop("q_options", None), "hook": row.get("hook")}
     lost = " and ".join(f"{name}={value}" for name, value in options.items() if value)

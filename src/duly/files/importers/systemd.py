@@ -129,7 +129,7 @@ class _TimerReader:
                 self.basket.note(
                     timer.name,
                     f"{key}={value} becomes a fixed rate on the clock; systemd counts from "
-                    'the last start: add "from …" for another first moment',
+                    'the last start: add "from …" for another first time',
                 )
             elif alone and not found:
                 return [f"spaced {show_duration(length)}"]
@@ -142,7 +142,7 @@ class _TimerReader:
     def note_beginnings(self, timer: Unit) -> None:
         for key, value in timer.all("Timer", *BEGINNINGS):
             self.basket.note(
-                timer.name, f"{key}={value} is not converted: duly's moments do not hang on a start"
+                timer.name, f"{key}={value} is not converted: duly's times do not depend on a start"
             )
 
     def add(self, timer: Unit, service: ServiceUnit, rule: str) -> None:

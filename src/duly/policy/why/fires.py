@@ -203,7 +203,7 @@ def _stretch(found: MomentEvidence) -> tuple[str, ...]:
     fire, clock = found.fire, found.clock
     if fire.count == 1:
         return ()
-    many = "too many moments to count" if fire.count is None else plural(fire.count, "moment")
+    many = "too many runs to count" if fire.count is None else plural(fire.count, "run")
     first, last = clock.near(fire.covers_from), clock.near(fire.due_at)
     return (f"the same is true of {many}, from {first} to {last}",)
 

@@ -83,7 +83,7 @@ def _never_due(found: AbsenceEvidence) -> Explanation:
             f"such event has happened since it was created ({since})."
         )
     if schedule.next_at is None:
-        return Explanation(sentence=f"{said}, and its rule has no moment to come.")
+        return Explanation(sentence=f"{said}, and its rule has no later time.")
     if schedule.next_at <= found.now:
         return _undecided(found, schedule.next_at)
     first, left = found.clock.whole(schedule.next_at), about(schedule.next_at - found.now)
@@ -138,13 +138,13 @@ def _not_due(found: AbsenceEvidence, asked: AskedTime) -> Explanation:
         said = f"it reacts to {reaction.pattern}, and saw no such event then"
         return Explanation(sentence=f"{found.name} {verb} due {when}: {said}.")
     if isinstance(plan.kept, Spaced):
-        said = f'"{plan.rule}" counts from the end of the last run and has no fixed moments'
+        said = f'"{plan.rule}" counts from the end of the last run and has no fixed times'
         return Explanation(
             sentence=f"{found.name} {verb} due {when}: {said}.", evidence=_nearest(found)
         )
     last = _last_retiming(found)
     lines = () if last is None else (_told(last, clock, asked.start),)
-    said = f'that is not a moment of its rule, "{plan.rule}"'
+    said = f'that is not a time of its rule, "{plan.rule}"'
     return Explanation(
         sentence=f"{found.name} {verb} due {when}: {said}.",
         evidence=(*_nearest(found), *_noted(found), *lines),
@@ -159,7 +159,7 @@ def _settled_without_row(found: AbsenceEvidence, moment: datetime) -> Explanatio
     if retimed:
         told = _told(retimed[-1], clock, moment)
         return Explanation(
-            sentence=f"{said}: {told}, and an edit never makes moments missed.",
+            sentence=f"{said}: {told}, and an edit never creates missed runs.",
             evidence=_coming(found),
             commands=(run_it(found.name),),
         )

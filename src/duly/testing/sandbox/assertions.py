@@ -140,7 +140,7 @@ def moment_of(what: str, given: datetime | str) -> datetime:
         moment = datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:
         raise InvalidValue(
-            f'{what}="{given}": a moment with its zone, as "2027-01-03T23:00+01:00"'
+            f'{what}="{given}": a time with its zone, as "2027-01-03T23:00+01:00"'
         ) from None
     check_moment(what, moment)
     return moment
@@ -168,7 +168,7 @@ async def _pass(store: Store, clock: VirtualClock, end: datetime) -> None:
             return
         clock.advance(rest)
     raise InvalidValue(
-        f"{end} is too far: {MOST_MOMENTS:,} moments were due before, and it is {clock.now()}"
+        f"{end} is too far: {MOST_MOMENTS:,} runs were due before, and it is {clock.now()}"
     )
 
 

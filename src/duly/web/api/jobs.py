@@ -67,7 +67,7 @@ class Enqueue(Body, frozen=True):
     task: Annotated[str, described("The name of the task.", min_length=1)]
     args: Arguments = field(default_factory=dict)
     run_after: Annotated[
-        str | None, described("A time, a duration from now, as 2h, or a rule: its next moment.")
+        str | None, described("A time, a duration from now, as 2h, or a rule: its next time.")
     ] = None
     queue: Annotated[str | None, described("Overrides the queue of the task.")] = None
     priority: Priority | None = None

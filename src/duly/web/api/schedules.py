@@ -39,7 +39,7 @@ MOST_MOMENTS = 1_000
 Rule: TypeAlias = Annotated[
     str,
     described(
-        "A cron line, a calendar expression, an interval, a moment or a recurrence.",
+        "A cron line, a calendar expression, an interval, a time or a recurrence.",
         examples=["Mon..Fri 02:00 Europe/Berlin"],
     ),
 ]
@@ -424,4 +424,4 @@ async def zone_here(request: WebRequest) -> str | None:
 
 def _listed(found: Skipped) -> str:
     first = f"{found.moments[0]:%Y-%m-%d %H:%M} UTC"
-    return first if len(found.moments) == 1 else f"{len(found.moments)} moments from {first}"
+    return first if len(found.moments) == 1 else f"{len(found.moments)} runs from {first}"
