@@ -20,8 +20,9 @@ from duly.model.job import Claimed, JobRequest
 from duly.model.limit import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
+from duly.store.ledger import FiringResult
 from duly.store.store import Store
-from duly.store.values import NO_FLOOR, QUEUES, ClaimRequest, JobDone, Settlement
+from duly.store.values import NO_FLOOR, QUEUES, ClaimRequest, JobDone, Offer, Settlement
 from tests.engine.workshop import (
     LONG_LEASE,
     Bench,
@@ -693,3 +694,25 @@ async def test_an_expensive_look_at_the_shelves_is_not_repeated_soon(store: Stor
     assert counter.line.calls["work.ready"] <= 4
     [low] = await counter.enqueue("five", priority=-50)
     await counter.poll_until_done(low)
+
+
+async def test_a_job_that_is_being_claimed_with_its_fire_is_not_taken_for_a_lost_one(
+    store: Store,
+) -> None:
+    counter = await Counter(store, five, slots=1).open()
+    await counter.work()
+    counter.line.calls.clear()
+
+    async def fire(offer: Offer | None) -> FiringResult:
+        assert offer is not None
+        counter.planner.lost_answer = True  # to another claim
+        await counter.tick()
+        assert counter.line.calls["work.claimed_by"] == 0
+        counter.planner.lost_answer = False
+        await counter.enqueue("five")
+        await counter.tick()
+        assert counter.line.calls["work.finish_and_claim"] == 0  # the only slot is taken
+        return FiringResult()
+
+    await counter.planner.run_fired(fire)
+    assert counter.planner.busy == counter.planner.claiming == 0
