@@ -26,7 +26,7 @@ def _losing(world: World) -> tuple[World, LosingAnswers]:
 @check
 async def an_enqueue_whose_answer_was_lost_enqueues_once(world: World) -> None:
     node, losing = _losing(world)
-    losing.lose("enqueue", times=3)
+    losing.lose("enqueue_one", times=3)
     numbers = await node.store.jobs.enqueue([call(title="a"), call(title="b", key="k")])
     equal(losing.lost, 3)
     equal(
@@ -59,7 +59,7 @@ async def a_key_is_free_after_a_repeated_enqueue_whose_job_has_ended(world: Worl
         await world.end(await world.begin())
 
     node, losing = _losing(world)
-    losing.lose("enqueue", meanwhile=run_all)
+    losing.lose("enqueue_one", meanwhile=run_all)
     first = await node.enqueue(call(key="k"))
     second = await world.enqueue(call(key="k", if_exists="error"))
     equal((await world.job(first)).state, State.SUCCEEDED)
@@ -69,7 +69,7 @@ async def a_key_is_free_after_a_repeated_enqueue_whose_job_has_ended(world: Worl
 @check
 async def an_enqueue_that_never_hears_an_answer_says_so(world: World) -> None:
     node, losing = _losing(world)
-    losing.lose("enqueue", times=1_000)
+    losing.lose("enqueue_one", times=1_000)
     with refused(OutcomeUnknown):
         await node.enqueue(call())
     equal(len(await world.live()), 1)
@@ -115,7 +115,7 @@ async def a_key_taken_from_a_running_job_is_taken_once(world: World) -> None:
     first = await world.enqueue(call(key="k"))
     await world.begin()
     node, losing = _losing(world)
-    losing.lose("enqueue", times=2)
+    losing.lose("enqueue_one", times=2)
     second = await node.enqueue(call(key="k"))
     equal([job.id for job in await world.live()], [first, second])
 
@@ -129,7 +129,7 @@ async def a_repeated_enqueue_leaves_the_key_to_whoever_has_it_by_now(world: Worl
         later.append(await world.enqueue(call(key="k", title="later", run_after=HOUR)))
 
     node, losing = _losing(world)
-    losing.lose("enqueue", meanwhile=run_and_ask_again)
+    losing.lose("enqueue_one", meanwhile=run_and_ask_again)
     first = await node.enqueue(call(key="k", title="first"))
     equal([(job.id, job.title) for job in await world.live()],
           [(first, "first"), (later[0], "later")])  # fmt: skip

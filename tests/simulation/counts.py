@@ -103,7 +103,7 @@ class Counts:
                     self._sometimes["hurried"] += 1
                 case "rewind_schedule":
                     self._sometimes["rewound"] += 1
-                case "enqueue" if not ask.rows:
+                case "enqueue" | "enqueue_one" if not ask.rows:
                     self._sometimes["unknown commit resolved"] += 1
                 case "record_fires" if ask.rows < cast(str, ask.values["rows"]).count(
                     '"covers_from"'

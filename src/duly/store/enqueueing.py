@@ -209,7 +209,7 @@ def plainly(
     numbers: Sequence[int],
     reservation: Mapping[str, Value] = CONFIRMED,
 ) -> Ask:
-    """Return the statement that inserts jobs without keys; a wider one if any has a parent.
+    """Return the statement that inserts jobs; a wider one if any has a parent.
 
     With a ``reservation``, the statement confirms it, and makes no jobs if it is not there.
     """
@@ -217,6 +217,8 @@ def plainly(
         wanted = map(NumberedCall, calls, numbers)
         batch = rows.packed(one.values() for one in wanted)
         return Ask("enqueue_as", {"batch": batch, **reservation})
+    if len(calls) == 1:
+        return Ask("enqueue_one", {**rows.one_call(calls[0], numbers[0]), **reservation})
     return Ask("enqueue", {"batch": rows.packed_calls(calls, numbers), **reservation})
 
 

@@ -44,6 +44,13 @@ def _extracted(found: re.Match[str]) -> str:
     return f"(select {chosen} from json_each({rows})) as {alias}"  # noqa: S608 - our own text
 
 
+def _given(found: re.Match[str]) -> str:
+    """Turn ``given as one (id bigint, key text)`` into a table with one row of parameters."""
+    alias, columns = found.groups()
+    pairs = [column.split() for column in columns.split(",")]
+    return f"(select {', '.join(f':{name}::{kind} as {name}' for name, kind in pairs)}) as {alias}"
+
+
 WORDS = (
     # The server's clock. A time that is given is a test's. In a query of its own, so that it is
     # read once and not for every row, and may be compared with an index.
@@ -68,6 +75,8 @@ WORDS = (
     Word(r"hint (\S+ )(in .*)", r"\1{\2}", "true"),
     # A JSON array of objects as a table; a JSON array or a list as a table of one column.
     Word(r"rows (:\w+) as (\w+) \((.*)\)", r"json_to_recordset(\1::json) as \2 (\3)", _extracted),
+    # Parameters as a table with one row.
+    Word(r"given as (\w+) \((.*)\)", _given, _given),
     Word(
         r"each (:\w+::json) as (\w+) \((\w+)\)",
         r"json_array_elements(\1) as \2 (\3)",

@@ -38,6 +38,18 @@ id bigint, task text, args text, queue text, priority smallint, tenant text, sub
            start_within bigint, late text, retry text, request bigint, limits text, needs text,
            terms text
 
+-- part: new_state
+case when ready_at > now then 'scheduled' else 'ready' end
+
+-- part: new_deadline
+ready_at + start_within
+
+-- part: new_rank
+{greatest}(ready_at, now) - priority * 1000000::bigint
+
+-- part: in_fair_queue
+exists (select 1 from duly.queue where queue.name = asked.queue and queue.fair)
+
 -- name: reserve_ids for postgres
 -- Reserve a block of a thousand numbers.
 select nextval('duly.id_block');
@@ -74,21 +86,32 @@ returning holder;
                                     from duly.reservation
                                    where holder = :holder::text and block >= :block::bigint))
 
+-- name: enqueue_one
+-- Insert one job. The caller chooses the number, so that a call repeated after a lost answer finds its own
+-- job. Its values are parameters: as JSON, they took a quarter of the whole call on PostgreSQL.
+insert into duly.job ({new_columns})
+select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
+       {new_state}, now, ready_at, ready_at, {new_deadline}, late, retry, 0, 0, null, 0, null, null, null, '',
+       {new_rank}, id, limits, needs, terms, {in_fair_queue}, {shelf}
+  from (select one.*, 0 as crashes, clock.now, coalesce(run_at, clock.now + delay) as ready_at
+          from {given as one ({asked_columns})},
+               {clock}
+         where {reserved}) as asked
+ where true
+    on conflict (id) do nothing
+returning id;
+
 -- name: enqueue
--- The caller chooses the numbers, so that a call repeated after a lost answer finds its own jobs. A row
--- of the batch is a run of jobs with consecutive numbers that differ in their arguments only: all the
--- rest is read, checked and computed once for each run (see rows.packed_calls). The limit on SQLite
--- keeps an inner query apart: merged, each JSON field would be parsed at every use; the offset does the
--- same on PostgreSQL.
+-- The same for many jobs. A row of the batch is a run of jobs with consecutive numbers that differ in their
+-- arguments only: all the rest is read, checked and computed once for each run (see rows.packed_calls). The
+-- limit on SQLite keeps an inner query apart: merged, each JSON field would be parsed at every use; the
+-- offset does the same on PostgreSQL.
 insert into duly.job ({new_columns})
 select asked.id + said.key{postgres  - 1}, task, said.value, queue, priority, tenant, submitter, title,
        tags, owner, version, asked.key, state, now, ready_at, ready_at, deadline, late, retry, 0, 0, null, 0,
        null, null, null, '', rank, asked.id + said.key{postgres  - 1}, limits, needs, terms, fair, shelf
-  from (select asked.*, case when ready_at > now then 'scheduled' else 'ready' end as state,
-               ready_at + start_within as deadline,
-               {greatest}(ready_at, now) - priority * 1000000::bigint as rank,
-               exists (select 1 from duly.queue where queue.name = asked.queue and queue.fair) as fair,
-               {shelf} as shelf
+  from (select asked.*, {new_state} as state, {new_deadline} as deadline, {new_rank} as rank,
+               {in_fair_queue} as fair, {shelf} as shelf
           from (select one.*, 0 as crashes, clock.now, coalesce(run_at, clock.now + delay) as ready_at
                   from {rows :batch as one ({asked_columns})},
                        {clock}
@@ -109,10 +132,10 @@ insert into duly.job ({new_columns}, parent, step, part, waits,
 select id, task, args, queue, priority, tenant, submitter, title, tags, owner, version, key,
        case when waits is not null then 'blocked' when ready_at > now then 'scheduled' else 'ready' end,
        now, coalesce(due_at, ready_at), ready_at,
-       ready_at + start_within, late, retry, 0, 0, null, 0, null, schedule_id, fire_id,
+       {new_deadline}, late, retry, 0, 0, null, 0, null, schedule_id, fire_id,
        coalesce(reason, ''),
-       {greatest}(ready_at, now) - priority * 1000000::bigint, coalesce(event, id), limits, needs, terms,
-       exists (select 1 from duly.queue where queue.name = asked.queue and queue.fair), {shelf},
+       {new_rank}, coalesce(event, id), limits, needs, terms,
+       {in_fair_queue}, {shelf},
        parent, step, part, waits, waits_for
   from (select one.*, 0 as crashes, clock.now, coalesce(run_at, clock.now + delay) as ready_at
           from {rows :batch as one ({asked_columns}, schedule_id bigint,
