@@ -1,5 +1,6 @@
 """duly, with what is on by default: leases, fences, retries, history, claims by known tasks."""
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from typing import ClassVar
@@ -62,6 +63,9 @@ class DulySqlite(DulyPostgres):
         drop table copy;
     """
 
+    async def producers(self, count: int) -> Sequence["DulyProducer"]:
+        return [DulySqliteProducer(self.place.url)] * count
+
 
 class DulyProducer:
     """All callers of a process share an app, which commits together what they ask for at once."""
@@ -83,6 +87,15 @@ class DulyProducer:
 
     async def close(self) -> None:
         await self._duly.aclose()
+
+
+class DulySqliteProducer(DulyProducer):
+    def enqueue_and_block(self) -> None:
+        self._nothing.enqueue()
+
+    async def close(self) -> None:
+        await super().close()
+        await asyncio.to_thread(self._duly.close)
 
 
 CONTESTANTS = (DulyPostgres, DulySqlite)

@@ -4,6 +4,10 @@ SQLite's calls block and a connection serves one call at a time, so each connect
 its own, and coroutines wait for its answers. A request stays in the queue until the thread is
 certain to run it. A caller whose deadline passes withdraws a request that is still in the queue,
 and knows that nothing was done; if the thread has taken the request, the outcome is unknown.
+
+A caller without an event loop blocks anyway, so it serves the queue itself, in its own thread, and
+saves the switches between threads: they took longer than the insert of a job. Callers that come
+meanwhile wait for the connection, and the next one serves all their requests, in one commit.
 """
 
 import asyncio
@@ -12,9 +16,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Condition, Thread, main_thread
-from typing import Any, Protocol, TypeAlias, TypeVar
+from threading import Condition, Lock, Thread, main_thread
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
+from duly.clock import is_on_a_loop
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.store.sqlite.connection import sqlite3, told
 
@@ -27,7 +32,7 @@ class ThreadRequest:
     """A request to the thread, and its result."""
 
     work: Work[Any]
-    answer: asyncio.Future[Any]
+    answer: asyncio.Future[Any] | None  # None: its caller blocks
     taken: bool = False
     result: Any = None
     error: Exception | None = None
@@ -68,6 +73,7 @@ class ConnectionThread:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[ThreadRequest] = deque()
         self._changed = Condition()
+        self._connection_lock = Lock()  # held by the thread that uses the connection
         self._stopping = False
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._ended = asyncio.Event()
@@ -79,7 +85,12 @@ class ConnectionThread:
         await self._connected
 
     async def ask(self, work: Work[T], *, late: type[StoreUnavailable] = OutcomeUnknown) -> T:
-        """Return the result of the work; raise ``late`` if it still runs at the deadline."""
+        """Return the result of the work; raise ``late`` if it still runs at the deadline.
+
+        Without a running event loop, this never waits for one, and blocks.
+        """
+        if not is_on_a_loop():
+            return self._ask_here(work, late)
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError(
                 "a database belongs to the event loop it was opened on: open another"
@@ -94,6 +105,25 @@ class ConnectionThread:
             timer.cancel()
             self._withdraw(request)
 
+    def _ask_here(self, work: Work[T], late: type[StoreUnavailable]) -> T:
+        """Do the work in this thread, with the rest of the queue, unless another one does it."""
+        request = ThreadRequest(work, None)
+        self._put(request, wake=False)
+        try:
+            # Half: the other half is for what may be in the way of this thread.
+            if not self._connection_lock.acquire(timeout=self._deadline.total_seconds() / 2):
+                raise self._late(request, late)
+            try:
+                while not request.taken:
+                    self._serve()
+            finally:
+                self._connection_lock.release()
+        finally:
+            self._withdraw(request)  # if a signal has interrupted this thread
+        if request.error is not None:
+            raise request.error
+        return cast(T, request.result)
+
     async def stop(self) -> None:
         """Finish all requests, close the connection, and end the thread."""
         if self._thread.ident is None:
@@ -104,12 +134,13 @@ class ConnectionThread:
         await self._ended.wait()
         self._thread.join()
 
-    def _put(self, request: ThreadRequest) -> None:
+    def _put(self, request: ThreadRequest, *, wake: bool = True) -> None:
         with self._changed:
             if self._stopping:
                 raise StoreUnavailable("the database is being closed, and nothing was done")
             self._queue.append(request)
-            self._changed.notify()
+            if wake:
+                self._changed.notify()
 
     def _withdraw(self, request: ThreadRequest) -> bool:
         with self._changed:
@@ -120,48 +151,52 @@ class ConnectionThread:
             return True
 
     def _expire(self, request: ThreadRequest, late: type[StoreUnavailable]) -> None:
-        if request.answer.done():
-            return
+        if request.answer is not None and not request.answer.done():
+            request.answer.set_exception(self._late(request, late))
+
+    def _late(self, request: ThreadRequest, late: type[StoreUnavailable]) -> StoreUnavailable:
+        """Withdraw a request whose deadline has passed; return the error for its caller."""
         waited = (
             f"no answer from the SQLite {self._duty.name} in {self._deadline.total_seconds():g} s"
         )
         if self._withdraw(request):
-            request.answer.set_exception(StoreUnavailable(f"{waited}; nothing was done"))
-        else:
-            request.answer.set_exception(late(f"{waited}; the operation is still running"))
+            return StoreUnavailable(f"{waited}; nothing was done")
+        return late(f"{waited}; the operation is still running")
 
-    # From here on, in the thread.
+    # From here on, in the thread; ``_serve`` also in a thread that asks and holds the lock.
 
     def _live(self) -> None:
         try:
-            connection = self._duty.connect()
+            self._connection = self._duty.connect()
         except Exception as error:  # noqa: BLE001 - it belongs to who opened the database
             self.tell(_settle, self._connected, told(error))
         else:
             self.tell(_settle, self._connected, None)
-            self._work(connection)
-            self._duty.close(connection)
+            self._work()
+            with self._connection_lock:
+                self._duty.close(self._connection)
         finally:
             self.tell(self._ended.set)
 
-    def _work(self, connection: sqlite3.Connection) -> None:
+    def _work(self) -> None:
         while True:
             with self._changed:
                 if not self._queue and not self._stopping:
                     self._changed.wait(self._duty.pulse)
-                asked, over = bool(self._queue), self._stopping or self._abandoned()
-            if asked:
-                self._serve(connection)
-            elif over:
-                return
-            else:
-                self._duty.look(connection)
+                over = self._stopping or self._abandoned()
+            with self._connection_lock:
+                if self._queue:
+                    self._serve()
+                elif over:
+                    return
+                else:
+                    self._duty.look(self._connection)
 
     def _abandoned(self) -> bool:
         """Return whether no request can come any more: a program that forgot to close may end."""
         return self._loop.is_closed() or not main_thread().is_alive()
 
-    def _serve(self, connection: sqlite3.Connection) -> None:
+    def _serve(self) -> None:
         requests: list[ThreadRequest] = []
 
         def take() -> list[ThreadRequest]:
@@ -169,11 +204,16 @@ class ConnectionThread:
             return requests
 
         try:
-            self._duty.serve(connection, take)
+            self._duty.serve(self._connection, take)
         except Exception as error:  # noqa: BLE001 - it belongs to all who asked
             for request in requests or take():
                 request.error = told(error)
-        self.tell(_answer, requests)
+        except BaseException:  # a signal, in the thread of a caller that blocks
+            for request in requests:
+                request.error = OutcomeUnknown("the thread that wrote to SQLite was interrupted")
+            raise
+        finally:
+            self._answer(requests)
 
     def _take(self) -> list[ThreadRequest]:
         with self._changed:
@@ -183,14 +223,19 @@ class ConnectionThread:
                 request.taken = True
             return requests
 
+    def _answer(self, requests: Sequence[ThreadRequest]) -> None:
+        if any(request.answer is not None for request in requests):
+            self.tell(_settle_all, requests)
+
     def tell(self, callback: Callable[..., object], *values: object) -> None:
         with suppress(RuntimeError):  # the loop is closed, and no caller waits
             self._loop.call_soon_threadsafe(callback, *values)
 
 
-def _answer(requests: Sequence[ThreadRequest]) -> None:
+def _settle_all(requests: Sequence[ThreadRequest]) -> None:
     for request in requests:
-        _settle(request.answer, request.error, request.result)
+        if request.answer is not None:
+            _settle(request.answer, request.error, request.result)
 
 
 def _settle(answer: asyncio.Future[Any], error: Exception | None, result: object = None) -> None:

@@ -11,6 +11,9 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
+
+from duly.clock import is_on_a_loop
 
 REST_SECONDS = 0.01  # between two nudges of the same topic
 LONGEST_DATAGRAM = 65_536
@@ -18,20 +21,22 @@ MOST_AT_ONCE = 100
 
 
 class SqliteWake:
-    """Notifies other processes, and receives their notifications on the event loop."""
+    """Notifies other processes, from any thread; receives notifications on its event loop."""
 
     def __init__(self, folder: Path, hear: Callable[[str], None]) -> None:
         self._folder = folder
         self._hear = hear
         self._mailbox: Mailbox | None = None
         self._resting: dict[str, bool] = {}  # whether the topic was nudged again meanwhile
+        self._lock = Lock()
 
     def open(self) -> None:
         """Begin to send and receive; where that is impossible, processes only poll."""
         with suppress(OSError):
             self._mailbox = Mailbox(self._folder)
             self._mailbox.remove_the_dead()
-            asyncio.get_running_loop().add_reader(self._mailbox.socket, self._receive)
+            self._loop = asyncio.get_running_loop()
+            self._loop.add_reader(self._mailbox.socket, self._receive)
 
     @property
     def is_open(self) -> bool:
@@ -39,14 +44,15 @@ class SqliteWake:
 
     def close(self) -> None:
         """Send the delayed topics, and remove the socket."""
-        if self._mailbox is None:
-            return
-        asyncio.get_running_loop().remove_reader(self._mailbox.socket)
-        if again := [topic for topic, nudged in self._resting.items() if nudged]:
-            self._mailbox.send(again)
-        self._resting.clear()
-        self._mailbox.remove()
-        self.forget()
+        with self._lock:
+            if self._mailbox is None:
+                return
+            self._loop.remove_reader(self._mailbox.socket)
+            if again := [topic for topic, nudged in self._resting.items() if nudged]:
+                self._mailbox.send(again)
+            self._resting.clear()
+            self._mailbox.remove()
+            self.forget()
 
     def forget(self) -> None:
         """Close descriptors only: in a forked child, everything else belongs to the parent."""
@@ -56,17 +62,26 @@ class SqliteWake:
 
     def nudge(self, topics: Iterable[str]) -> None:
         """Send each topic at once; if it was just sent, send it once more after the quiet time."""
-        if self._mailbox is None:
-            return
-        asked = dict.fromkeys(topics)
-        fresh = [topic for topic in asked if topic not in self._resting]
-        self._resting.update({topic: topic in self._resting for topic in asked})
-        if fresh:
-            self._mailbox.send(fresh)
-            asyncio.get_running_loop().call_later(REST_SECONDS, self._rested, fresh)
+        with self._lock:
+            if self._mailbox is None:
+                return
+            asked = dict.fromkeys(topics)
+            fresh = [topic for topic in asked if topic not in self._resting]
+            self._resting.update({topic: topic in self._resting for topic in asked})
+            if fresh:
+                self._mailbox.send(fresh)
+                self._rest(fresh)
+
+    def _rest(self, topics: Sequence[str]) -> None:
+        if is_on_a_loop():
+            self._loop.call_later(REST_SECONDS, self._rested, topics)
+        else:
+            self._loop.call_soon_threadsafe(self._rest, topics)
 
     def _rested(self, topics: Sequence[str]) -> None:
-        self.nudge([topic for topic in topics if self._resting.pop(topic, False)])
+        with self._lock:
+            again = [topic for topic in topics if self._resting.pop(topic, False)]
+        self.nudge(again)
 
     def _receive(self) -> None:
         if self._mailbox is not None:
