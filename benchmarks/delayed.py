@@ -118,7 +118,7 @@ def on_a_heap(jobs: int, seconds: float) -> Lateness:
 @contextmanager
 def stored_in_time(jobs: int) -> Iterator[datetime]:
     """Give the moment at which the first job will be due, after all of them are stored."""
-    start = now() + timedelta(seconds=5 + jobs / 10_000)
+    start = now() + timedelta(seconds=5 + jobs / 4_000)
     yield start
     if now() > start:
         raise RuntimeError("storing the jobs took longer than expected: ask for fewer")

@@ -13,12 +13,13 @@ import pytest
 
 from duly.engine.executors import on_engine
 from duly.engine.executors.on_engine import run_remote
-from duly.engines import Kubernetes, kubernetes, report
+from duly.engines import Kubernetes, Ray, kubernetes, ray, report
 from duly.engines.kubernetes import KubernetesRefused
 from duly.engines.report import LONGEST_REQUEST
-from duly.errors import Permanent
+from duly.errors import EngineUnavailable, Permanent
 from duly.registry.definition import Definition, EngineJob
 from duly.store.store import Store
+from tests.builtin.server import SILENCE, answered, serving
 from tests.engine.workshop import at_work, memory_store, until
 from tests.engines import heavy
 from tests.engines.kubernetes_api import KubernetesServer, kubernetes_at, misfits
@@ -201,3 +202,33 @@ async def test_arguments_that_are_too_large_and_a_refused_request_fail_the_try(
     with pytest.raises(KubernetesRefused, match="does not run in Kubernetes"):
         await run_remote(Kubernetes("shop:1", account=tmp_path), job_for_engine())
     assert not server.created
+
+
+@pytest.mark.parametrize("kind", [Kubernetes, Ray])
+@pytest.mark.parametrize(
+    "told",
+    [
+        (SILENCE, "no answer in time|timed out"),
+        (answered(200, b"<html>Welcome</html>"), "answered no JSON: <html>Welcome"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", "is unavailable|answered no JSON"),
+        (answered(503), "answered 503"),
+    ],
+)
+async def test_an_api_that_hangs_hangs_up_or_answers_nonsense_is_unavailable(
+    kind: type, told: tuple[bytes, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, said = told
+    (tmp_path / "token").write_text("token")
+    monkeypatch.setattr(kubernetes, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(ray, "ANSWER_SECONDS", 0.3)
+    async with serving() as server:
+        server.answers = dict.fromkeys(
+            ("/apis/batch/v1/namespaces/work/jobs", "/api/jobs/"), answer
+        )
+        engine = (
+            Ray(server.url())
+            if kind is Ray
+            else Kubernetes("shop:1", api=server.url(), namespace="work", account=tmp_path)
+        )
+        with pytest.raises(EngineUnavailable, match=said):
+            await run_remote(engine, job_for_engine())

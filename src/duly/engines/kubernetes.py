@@ -23,7 +23,7 @@ from duly.builtin.http_exchange import (
     asked,
     connected,
 )
-from duly.engines.report import PAUSES, environment, failure, looks, program
+from duly.engines.report import PAUSES, environment, failure, looks, program, read_json
 from duly.errors import EngineUnavailable
 from duly.registry.definition import EngineJob
 
@@ -169,7 +169,7 @@ class Kubernetes:
         if found.status == 404:
             return None
         self._accept(found, f"{method} {path}")
-        return json.loads(found.body)
+        return read_json(found.body, "Kubernetes")
 
     def _accept(self, found: HttpResponse, what: str) -> None:
         if found.status in (429, 500, 502, 503, 504):

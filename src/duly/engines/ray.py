@@ -16,7 +16,15 @@ from datetime import timedelta
 from typing import Any, Final
 
 from duly import clock
-from duly.engines.report import PAUSES, environment, failure, is_report, looks, program
+from duly.engines.report import (
+    PAUSES,
+    environment,
+    failure,
+    is_report,
+    looks,
+    program,
+    read_json,
+)
 from duly.errors import EngineUnavailable, InvalidValue
 from duly.registry.definition import EngineJob
 
@@ -111,7 +119,7 @@ class Ray:
     async def _output(self, name: str) -> str:
         """Return all output of a job; nothing while Ray cannot tell."""
         status, answer = await self._call("GET", f"{name}/logs")
-        return str(json.loads(answer)["logs"]) if status == 200 else ""
+        return str(read_json(answer, "Ray")["logs"]) if status == 200 else ""
 
     async def _forget(self, name: str) -> None:
         """Let Ray forget a job that has ended: a retry by hand may use the name again."""
@@ -125,7 +133,7 @@ class Ray:
             return None
         if status != 200:
             raise EngineUnavailable(f"Ray answered {status}: {_end_of(answer)}")
-        return json.loads(answer)
+        return read_json(answer, "Ray")
 
     async def _call(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
         data = None if body is None else json.dumps(body).encode()

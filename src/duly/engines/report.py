@@ -3,15 +3,16 @@
 The report is the frame that ends a job in a child process.
 """
 
+import json
 from collections.abc import AsyncIterator
 from itertools import chain, repeat
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from duly import clock
 from duly.engine.executors.process.frames import EndFrame, FailedFrame
-from duly.errors import Permanent
+from duly.errors import EngineUnavailable, Permanent
 from duly.registry.definition import EngineJob
 
 REQUEST: Final = "DULY_REQUEST"  # the environment variable that may hold the request
@@ -32,6 +33,15 @@ def environment(job: EngineJob) -> dict[str, str]:
             f"{LONGEST_REQUEST // 1000} kB: store them elsewhere and pass where they are"
         )
     return {REQUEST: job.request}
+
+
+def read_json(body: bytes, who: str) -> Any:  # noqa: ANN401 - an answer of an engine
+    """Return an answer of an engine; a page of a proxy in between means that it is unavailable."""
+    try:
+        return json.loads(body)
+    except ValueError:
+        said = body[:100].decode(errors="replace").strip()
+        raise EngineUnavailable(f"{who} answered no JSON: {said}") from None
 
 
 async def looks() -> AsyncIterator[None]:
