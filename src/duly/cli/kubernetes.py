@@ -1,9 +1,12 @@
 """``duly k8s render``: the manifests of an app for Kubernetes."""
 
 import json
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import click
+
+Object: TypeAlias = dict[str, Any]
 
 PORT: Final = 8400
 STOP_SECONDS: Final = 60  # more than stop-timeout, which is 25 s
@@ -55,20 +58,55 @@ def render(**words: Any) -> None:
     \b
     Exit codes: 0 success, 2 invalid usage.
     """
-    click.echo(
-        json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests(**words)}, indent=2)
-    )
+    items = Manifests(**words).items()
+    click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2))
 
 
-def manifests(
-    *, image: str, app: str, name: str, secret: str, workers: int, schedulers: int, host: str
-) -> list[dict[str, Any]]:
-    def container(*command: str, **more: Any) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifests:
+    """The objects of an app: a migration, schedulers, workers and the dashboard."""
+
+    image: str
+    app: str
+    name: str
+    secret: str
+    workers: int
+    schedulers: int
+    host: str
+
+    def items(self) -> list[Object]:
+        migration = self._pod(
+            "migrate", self._container("db", "migrate"), restartPolicy="OnFailure"
+        )
+        job = {"backoffLimit": 10, "ttlSecondsAfterFinished": 600, "template": migration}
+        port = {"name": "http", "port": 80, "targetPort": "http"}
+        service = {"selector": self._labels("web"), "ports": [port]}
+        budget = {"maxUnavailable": 1, "selector": {"matchLabels": self._labels("scheduler")}}
+        return [
+            self._object("batch/v1", "Job", "migrate", job),
+            self._deployment("scheduler", self.schedulers, self._container("scheduler", self.app)),
+            self._deployment("worker", self.workers, self._container("worker", self.app)),
+            self._deployment("web", 1, self._web()),
+            self._object("v1", "Service", "web", service),
+            self._object("policy/v1", "PodDisruptionBudget", "scheduler", budget),
+        ]
+
+    def _web(self) -> Object:
+        probe = {"httpGet": {"path": "/readyz", "port": "http"}, "periodSeconds": 10}
+        hosts = ["--hosts", self.host] if self.host else []
+        return self._container(
+            *["web", self.app, "--host", "0.0.0.0", "--port", str(PORT), *hosts],  # noqa: S104 - in its pod
+            ports=[{"name": "http", "containerPort": PORT}],
+            readinessProbe=probe,
+            livenessProbe={**probe, "httpGet": {"path": "/healthz", "port": "http"}},
+        )
+
+    def _container(self, *command: str, **more: Any) -> Object:
         return {
             "name": "duly",
-            "image": image,
+            "image": self.image,
             "command": ["duly", *command],
-            "envFrom": [{"secretRef": {"name": secret}}],
+            "envFrom": [{"secretRef": {"name": self.secret}}],
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
@@ -77,57 +115,18 @@ def manifests(
             **more,
         }
 
-    def pod(role: str, what: dict[str, Any], **more: Any) -> dict[str, Any]:
-        spec = {"containers": [what], "terminationGracePeriodSeconds": STOP_SECONDS, **more}
-        return {"metadata": {"labels": _labels(name, role)}, "spec": spec}
+    def _pod(self, role: str, container: Object, **more: Any) -> Object:
+        spec = {"containers": [container], "terminationGracePeriodSeconds": STOP_SECONDS, **more}
+        return {"metadata": {"labels": self._labels(role)}, "spec": spec}
 
-    def deployment(role: str, replicas: int, what: dict[str, Any]) -> dict[str, Any]:
-        selector = {"matchLabels": _labels(name, role)}
-        spec = {"replicas": replicas, "selector": selector, "template": pod(role, what)}
-        return _object("apps/v1", "Deployment", f"{name}-{role}", spec)
+    def _deployment(self, role: str, replicas: int, container: Object) -> Object:
+        selector, template = {"matchLabels": self._labels(role)}, self._pod(role, container)
+        spec = {"replicas": replicas, "selector": selector, "template": template}
+        return self._object("apps/v1", "Deployment", role, spec)
 
-    probe = {"httpGet": {"path": "/readyz", "port": "http"}, "periodSeconds": 10}
-    hosts = ["--hosts", host] if host else []
-    served = container(
-        *["web", app, "--host", "0.0.0.0", "--port", str(PORT), *hosts],  # noqa: S104 - in its pod
-        ports=[{"name": "http", "containerPort": PORT}],
-        readinessProbe=probe,
-        livenessProbe={**probe, "httpGet": {"path": "/healthz", "port": "http"}},
-    )
-    migrating = container("db", "migrate")
-    port = {"name": "http", "port": 80, "targetPort": "http"}
-    return [
-        _object(
-            "batch/v1",
-            "Job",
-            f"{name}-migrate",
-            {
-                "backoffLimit": 10,
-                "ttlSecondsAfterFinished": 600,
-                "template": pod("migrate", migrating, restartPolicy="OnFailure"),
-            },
-        ),
-        deployment("scheduler", schedulers, container("scheduler", app)),
-        deployment("worker", workers, container("worker", app)),
-        deployment("web", 1, served),
-        _object(
-            "v1",
-            "Service",
-            f"{name}-web",
-            {"selector": _labels(name, "web"), "ports": [port]},
-        ),
-        _object(
-            "policy/v1",
-            "PodDisruptionBudget",
-            f"{name}-scheduler",
-            {"maxUnavailable": 1, "selector": {"matchLabels": _labels(name, "scheduler")}},
-        ),
-    ]
+    def _object(self, version: str, kind: str, role: str, spec: Object) -> Object:
+        metadata = {"name": f"{self.name}-{role}"}
+        return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 
-
-def _labels(name: str, role: str) -> dict[str, str]:
-    return {"app.kubernetes.io/name": name, "app.kubernetes.io/component": role}
-
-
-def _object(version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    def _labels(self, role: str) -> dict[str, str]:
+        return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/component": role}

@@ -17,6 +17,7 @@ from duly.cli.output import RuleRefused, roughly, table
 from duly.clock import now
 from duly.errors import DulyError, RuleError
 from duly.rules import On, Rule, Spaced, clock_change_notes, local_time, parse
+from duly.settings import Settings
 from duly.views.times import read_moment
 
 MOST_MOMENTS = 10_000
@@ -101,16 +102,8 @@ def next_moments(
     """
     settings = settled(url=store, zone=zone)
     zone = settings.zone
-    skipped: Collection[datetime] = ()
     try:
-        try:
-            found = parse(rule, zone=zone, dst=dst, name=name)
-        except RuleError as error:
-            url = store_of(settings, hint=False)
-            known = _schedule(rule, url)
-            if known is None:
-                raise _neither(error, rule, url=url) from None
-            found, skipped = known
+        found, skipped = _found(rule, settings, dst=dst, name=name)
         after = now()
         if start:
             after = read_moment(start, zone=found.stated_zone or zone, what="--from")
@@ -120,6 +113,20 @@ def next_moments(
             _show(found, after, count=count, zone=zone, output=output, skipped=skipped)
     except RuleError as error:
         raise RuleRefused(error, rule) from None
+
+
+def _found(
+    text: str, settings: Settings, *, dst: str, name: str | None
+) -> tuple[Rule | Spaced, Collection[datetime]]:
+    """Return the typed rule; or that of the schedule of this name, and its skipped times."""
+    try:
+        return parse(text, zone=settings.zone, dst=dst, name=name), ()
+    except RuleError as error:
+        url = store_of(settings, hint=False)
+        known = _schedule(text, url)
+        if known is None:
+            raise _neither(error, text, url=url) from None
+        return known
 
 
 def _schedule(name: str, url: str) -> tuple[Rule | Spaced, Collection[datetime]] | None:

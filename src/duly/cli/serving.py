@@ -17,7 +17,7 @@ from duly.cli.output import log_as_json, say
 from duly.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from duly.app import NodeLifecycle, WorkerOptions, WorkerWords
+    from duly.app import NodeLifecycle, NodeOptions, WorkerOptions, WorkerWords
     from duly.events import Emit
     from duly.files import ScheduleFile
     from duly.registry.registry import Registry
@@ -48,15 +48,10 @@ def serve_app(
     target = app_of(settings, command)
     process = begin(settings)
     registry = imported(target, settings)
-    serve_registry(
-        registry,
-        settings,
-        process=process,
-        target=target,
-        worker=worker,
-        scheduler=scheduler,
-        words=rest,
+    roles = _node_options(
+        registry, settings, process, rest, target=target, worker=worker, scheduler=scheduler
     )
+    _serve(roles, settings, process)
 
 
 def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
@@ -81,15 +76,10 @@ def serve_file(file: str, words: Mapping[str, Any], *, worker: bool) -> None:
         migrate = rest.get("migrate", False)
         run(_apply(url, sheet, name=Path(file).name, tasks=tasks, migrate=migrate))
         _warn_of_disabled_tasks(sheet, settings)
-    serve_registry(
-        registry,
-        settings,
-        process=process,
-        target=target,
-        worker=worker,
-        scheduler=True,
-        words=rest,
+    roles = _node_options(
+        registry, settings, process, rest, target=target, worker=worker, scheduler=True
     )
+    _serve(roles, settings, process)
 
 
 def begin(settings: "Settings") -> ServiceProcess:
@@ -119,21 +109,20 @@ def refuse_remote(url: str) -> None:
         )
 
 
-def serve_registry(
+def _node_options(
     registry: "Registry",
     settings: "Settings",
-    *,
     process: ServiceProcess,
+    words: Mapping[str, Any],
+    *,
     target: str | None,
     worker: bool,
     scheduler: bool,
-    words: Mapping[str, Any],
-) -> None:
-    """Run the tasks of a registry as worker, scheduler or both."""
-    from duly.app import Duly, NodeLifecycle, NodeOptions, allow_builtin, serve
+) -> "NodeOptions":
+    """Return the options of a node; ``words`` are the given ones that are no settings."""
+    from duly.app import Duly, NodeOptions, allow_builtin
     from duly.connection import retention_of
     from duly.registry.app_loading import find
-    from duly.runtime.console import event_printer, json_records
 
     said = dict(words)
     migrate = said.pop("migrate", False)
@@ -145,11 +134,10 @@ def serve_registry(
         secrets=settings.allow_signing,
         targets=settings.targets,
     )
-    options = _worker_options(settings, said, process) if worker else None
-    roles = NodeOptions(
+    return NodeOptions(
         url=address_of(app, settings),
         registry=registry,
-        worker=options,
+        worker=_worker_options(settings, said, process) if worker else None,
         scheduler=scheduler,
         target=target,
         app=(app.name or "") if isinstance(app, Duly) else "",
@@ -161,16 +149,23 @@ def serve_registry(
         patient=process.is_anew,
         stop_timeout=settings.stop_timeout,
     )
+
+
+def _serve(roles: "NodeOptions", settings: "Settings", process: ServiceProcess) -> None:
+    """Run the node until it is done or told to stop."""
+    from duly.app import NodeLifecycle, serve
+    from duly.runtime.console import event_printer, json_records
+
     if not process.is_anew:
         say(store_line(roles.url))
-        if options is not None and settings.log_level in ("debug", "info"):
-            say(_introduction(registry, options.queues, options.concurrency))
+        if roles.worker is not None and settings.log_level in ("debug", "info"):
+            say(_introduction(roles.registry, roles.worker.queues, roles.worker.concurrency))
     emit = event_printer(settings, say)
 
     async def work() -> None:
         shift = NodeLifecycle(roles, emit)
-        if worker and scheduler and settings.web:
-            await _serve_with_dashboard(shift, settings, emit, target=target, url=roles.url)
+        if roles.worker is not None and roles.scheduler and settings.web:
+            await _serve_with_dashboard(shift, settings, emit, target=roles.target, url=roles.url)
         else:
             await serve(shift, say)
 

@@ -104,15 +104,9 @@ class Node:
             services += [Scheduler(store, planner=planner, **clocked), pruner]
             services.append(Meter(store, **clocked))
         if alerts is not None and alerts.is_active:
-            from duly.alerts.alerter import Alerter  # noqa: PLC0415 - for those who want alerts
-
-            services.append(
-                Alerter(store, alerts, timekeeper=timekeeper, emit=emit, zone=zone or "UTC")
-            )
-        if reconciler is not None:
-            services.append(reconciler)
-        if worker is not None:
-            services += worker.services
+            services.append(_alerter(store, alerts, timekeeper, zone=zone or "UTC", emit=emit))
+        services += [] if reconciler is None else [reconciler]
+        services += [] if worker is None else worker.services
         self._loop = Loop(
             services, dice=random.random, emit=emit, listening=lambda: store.is_listening
         )
@@ -167,6 +161,14 @@ class Node:
         ]
         problem = progress.problem or (f"no progress: {', '.join(lagging)}" if lagging else None)
         return Health(problem is None, problem, progress.unfired_for, progress.faulty, services)
+
+
+def _alerter(
+    store: Store, alerts: AlertSettings, timekeeper: Timekeeper, *, zone: str, emit: Emit
+) -> Service:
+    from duly.alerts.alerter import Alerter  # noqa: PLC0415 - for those who want alerts
+
+    return Alerter(store, alerts, timekeeper=timekeeper, emit=emit, zone=zone)
 
 
 def make_worker(

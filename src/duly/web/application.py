@@ -7,7 +7,7 @@ whether uvicorn does, and end after a while anyway; browsers reconnect.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -17,7 +17,7 @@ from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -79,26 +79,18 @@ def make_application(
     services = WebServices(
         backend=backend, authenticator=authenticator, live=live, events=EventStream(backend, live)
     )
-    app = Starlette(
-        routes=[
-            *(
-                Route(one.path, protected_endpoint(services, one), methods=[one.method])
-                for one in routes()
-            ),
-            *(
-                Route(one.path, public_endpoint(services, one), methods=[one.method])
-                for one in public_routes()
-            ),
-            Mount("/static", _files()),
-        ],
-        exception_handlers={
-            404: _not_found(authenticator),
-            405: _wrong_method,
-            500: _internal_error,
-        },
-    )
+    handlers = {404: _not_found(authenticator), 405: _wrong_method, 500: _internal_error}
+    app = Starlette(routes=[*_routes(services)], exception_handlers=handlers)
     # Outermost, so that error responses have the headers, too.
     return SecurityHeaders(app, names=names), live
+
+
+def _routes(services: WebServices) -> Iterator[BaseRoute]:
+    for one in routes():
+        yield Route(one.path, protected_endpoint(services, one), methods=[one.method])
+    for public in public_routes():
+        yield Route(public.path, public_endpoint(services, public), methods=[public.method])
+    yield Mount("/static", _files())
 
 
 def _not_found(authenticator: Authenticator) -> Any:  # noqa: ANN401 - as Starlette types it

@@ -1,6 +1,6 @@
 """``duly schedules``, ``show`` and ``history``: the next runs, and the past ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from shlex import quote
@@ -109,25 +109,25 @@ def history(*, name: str, since: str | None, count: int, store: str, view: View)
             begin = read_past(since, zone=zone or View().zone, what="--since", now=now())
         return await StoreNouns(there).schedules.ahistory(name, since=begin, limit=count)
 
-    show_list(
-        store,
-        view,
-        found,
-        Listing(
-            columns={
-                "DUE": lambda fire, view: view.moment(fire.due_at, zone),
-                "OUTCOME": lambda fire, _: _outcome(fire),
-                "WHY": lambda fire, _: fire.reason,
-                "LATENESS": lambda fire, _: _length(fire.lateness),
-                "TOOK": lambda fire, _: _length(fire.took),
-                "JOB": lambda fire, _: _job(fire),
-            },
-            plain=lambda fire: as_dict(FireView.of(fire)),
-            name=lambda fire: str(iso(fire.due_at)),
-            nothing=f"no run of {name} was due"
-            + (f" since {since}" if since is not None else " yet"),
-            colour=_colour,
-        ),
+    nothing = f"no run of {name} was due" + (f" since {since}" if since is not None else " yet")
+    show_list(store, view, found, _runs(lambda: zone, nothing))
+
+
+def _runs(zone: Callable[[], str | None], nothing: str) -> Listing[Fire]:
+    """Return the columns of the runs of a schedule, whose zone is known when they are read."""
+    return Listing(
+        columns={
+            "DUE": lambda fire, view: view.moment(fire.due_at, zone()),
+            "OUTCOME": lambda fire, _: _outcome(fire),
+            "WHY": lambda fire, _: fire.reason,
+            "LATENESS": lambda fire, _: _length(fire.lateness),
+            "TOOK": lambda fire, _: _length(fire.took),
+            "JOB": lambda fire, _: _job(fire),
+        },
+        plain=lambda fire: as_dict(FireView.of(fire)),
+        name=lambda fire: str(iso(fire.due_at)),
+        nothing=nothing,
+        colour=_colour,
     )
 
 

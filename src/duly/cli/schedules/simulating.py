@@ -5,7 +5,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import Any
@@ -99,8 +98,7 @@ def simulate(  # noqa: PLR0913 - one for each option
     known = None if name is None else ask(store, lambda there: known_of(there, name))
     try:
         plan = planned(known, rule, spoken(options))
-        said = TypedScenario(start=start, end=end, outages=outages, runtime=runtime)
-        what = supposed(plan, known, said)
+        what = supposed(plan, known, start=start, end=end, outages=outages, runtime=runtime)
     except RuleError as error:
         raise RuleRefused(error, rule or error.text) from None
     story = run(simulated(what))
@@ -224,16 +222,6 @@ _ON_A_CLOCK = re.compile(r"(?:[A-Z][a-z]{2} )?\d{1,2}:\d{2}(?::\d{2})?")
 _JUST_BEFORE = timedelta.resolution
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypedScenario:
-    """The options of a simulation as typed, not parsed yet."""
-
-    start: str | None
-    end: str | None
-    outages: Sequence[str]
-    runtime: str | None
-
-
 def planned(known: KnownSchedule | None, rule: str | None, words: Mapping[str, Any]) -> Plan:
     """Return the schedule's plan with the given changes; without a schedule, one of the rule."""
     if known is not None:
@@ -241,26 +229,33 @@ def planned(known: KnownSchedule | None, rule: str | None, words: Mapping[str, A
     return new(rule or "", name=UNNAMED, what=TypedCall(UNNAMED, UNNAMED, {}), said=words)
 
 
-def supposed(plan: Plan, known: KnownSchedule | None, said: TypedScenario) -> WhatIf:
+def supposed(
+    plan: Plan,
+    known: KnownSchedule | None,
+    *,
+    start: str | None,
+    end: str | None,
+    outages: Sequence[str],
+    runtime: str | None,
+) -> WhatIf:
     """Return the scenario: the given options, and for the others the schedule's known values."""
     zone, moment = shown_zone(plan), now() if known is None else known.now
-    start = moment if said.start is None else _moment(said.start, moment, zone, "--from")
-    outages = _outages(said.outages, start, zone)
-    runtime = _runtime(said.runtime, known)
+    begin = moment if start is None else _moment(start, moment, zone, "--from")
+    down, length = _outages(outages, begin, zone), _runtime(runtime, known)
+    if end is None:
+        last = window_end(plan, begin, outages=down, runtime=length)
+    else:
+        last = _moment(end, begin, zone, "--to")
     what = WhatIf(
         plan=plan,
-        start=start,
-        end=window_end(plan, start, outages=outages, runtime=runtime)
-        if said.end is None
-        else _moment(said.end, start, zone, "--to"),
-        outages=outages,
-        runtime=runtime,
-        pause=_pause(known, start),
+        start=begin,
+        end=last,
+        outages=down,
+        runtime=length,
+        pause=_pause(known, begin),
         asked=() if known is None else known.asked,
     )
-    if known is None or said.start is not None:
-        return what
-    return continued(what, known)
+    return what if known is None or start is not None else continued(what, known)
 
 
 def shown_zone(plan: Plan) -> str:
