@@ -13,7 +13,8 @@ import pytest
 
 from duly import Duly, Missed, current
 from duly.model.schedule import Plan
-from duly.rehearse import Outage, Story, StoryMoment, WhatIf, simulate
+from duly.rehearse.simulation import simulate
+from duly.rehearse.story import Outage, Story, StoryMoment, WhatIf
 from duly.testing import Sandbox
 
 MIDNIGHT = datetime(2027, 1, 4, tzinfo=UTC)

@@ -15,20 +15,15 @@ from duly.model.schedule import Pause, Plan
 from duly.model.terms import Callback, Terms
 from duly.policy.firing import decide
 from duly.policy.retry import Retry
-from duly.rehearse import (
+from duly.rehearse.simulation import (
     MOST_MOMENTS,
-    ClockChange,
     KnownSchedule,
-    Outage,
-    Story,
-    StoryMoment,
-    Unended,
-    WhatIf,
     continued,
+    known_of,
     simulate,
     window_end,
 )
-from duly.rehearse.simulation import known_of
+from duly.rehearse.story import ClockChange, Outage, Story, StoryMoment, Unended, WhatIf
 from duly.store.connect import connect
 from duly.store.store import Store
 from duly.testing.clock import VirtualClock

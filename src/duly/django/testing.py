@@ -20,6 +20,7 @@ from duly.app.job import Job
 from duly.app.tasks import Call, Enqueueable
 from duly.django.app import duly
 from duly.django.inline import run_ready
+from duly.model.job import StoredJob
 from duly.model.job_filter import EVERYTHING, parse_filter
 from duly.testing.sandbox import assertions
 from duly.testing.sandbox.assertions import end_of
@@ -53,10 +54,10 @@ def assert_enqueued(
     ``at`` is the time the job is for, or how long from now that is.
     """
     __tracebackhide__ = True
-    found, moment = _found(call, at)
-    if not found.matching:
-        raise AssertionError(assertions.missing(call, found.all, moment))
-    return duly.jobs.get(found.matching[0].id)
+    found, moment, every = _found(call, at)
+    if not found:
+        raise AssertionError(assertions.missing(call, every, moment))
+    return duly.jobs.get(found[0].id)
 
 
 def assert_not_enqueued(
@@ -64,21 +65,18 @@ def assert_not_enqueued(
 ) -> None:
     """Assert that no such job is or was enqueued."""
     __tracebackhide__ = True
-    found, moment = _found(call, at)
-    if found.matching:
-        raise AssertionError(assertions.unwanted(call, found.matching, moment))
-
-
-class _Found:
-    def __init__(self, call: assertions.Asked, at: datetime | None, now: datetime) -> None:
-        store = duly.project_store
-        self.all = store.call(lambda store: assertions.found(store, EVERYTHING), async_name="")
-        self.matching = assertions.matching(call, self.all, at, now)
+    found, moment, _ = _found(call, at)
+    if found:
+        raise AssertionError(assertions.unwanted(call, found, moment))
 
 
 def _found(
     call: assertions.Asked, at: str | timedelta | datetime | None
-) -> tuple[_Found, datetime | None]:
+) -> tuple[list[StoredJob], datetime | None, list[StoredJob]]:
+    """Return the matching jobs, the time that ``at`` stands for, and all jobs."""
     now = clock.now()
     moment = None if at is None else end_of("at", at, now)
-    return _Found(call, moment, now), moment
+    every = duly.project_store.call(
+        lambda store: assertions.found(store, EVERYTHING), async_name=""
+    )
+    return assertions.matching(call, every, moment, now), moment, every

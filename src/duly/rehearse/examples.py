@@ -14,7 +14,8 @@ from duly.errors import DulyError
 from duly.instants import floored
 from duly.model.schedule import Plan
 from duly.policy.why import LocalClock
-from duly.rehearse import Outage, Story, WhatIf, simulate
+from duly.rehearse.simulation import simulate
+from duly.rehearse.story import Outage, Story, WhatIf
 from duly.rules import Rule
 from duly.store.store import Store
 from duly.views.schedules import own_zone
@@ -49,8 +50,7 @@ async def examples_of(plan: Plan, *, now: datetime, usual: timedelta | None) -> 
     gap = moments[1] - moments[0]
     # Short enough to end before the outage: the example is not about lost jobs.
     runtime = min(max(usual or gap * A_PART, SHORTEST), gap * A_LARGE_PART)
-    made = [_outage(plan, moments, runtime, now=now), _overlap(plan, moments)]
-    return [await _lived(one) for one in made]
+    return [await _outage(plan, moments, runtime, now=now), await _overlap(plan, moments)]
 
 
 def _calm(plan: Plan) -> Plan:
@@ -66,16 +66,9 @@ def _moments(plan: Plan, now: datetime) -> Sequence[datetime]:
         return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Supposed:
-    title: str
-    policy: str
-    what: WhatIf
-
-
-def _outage(
+async def _outage(
     plan: Plan, moments: Sequence[datetime], runtime: timedelta, *, now: datetime
-) -> _Supposed:
+) -> Example:
     """Suppose an outage from before the second due moment until after the fourth."""
     gap = moments[1] - moments[0]
     down = _round(moments[0] + gap * 0.6, gap)
@@ -83,17 +76,17 @@ def _outage(
     missed, clock = plan.policies.missed, LocalClock(own_zone(plan) or "UTC", now)
     within = plan.policies.start_within
     late = f', start_within="{show_duration(within)}"' if within else ""
-    return _Supposed(
+    return await _example(
         title=f"Down from {clock.near(down)} to {clock.near(up)}",
         policy=f'missed="{missed.policy}"{late}',
         what=_what(plan, moments, runtime=runtime, outages=[Outage(down, up)]),
     )
 
 
-def _overlap(plan: Plan, moments: Sequence[datetime]) -> _Supposed:
+async def _overlap(plan: Plan, moments: Sequence[datetime]) -> Example:
     """Suppose runs that take two and a half times the gap between moments."""
     runtime = (moments[1] - moments[0]) * 2.5
-    return _Supposed(
+    return await _example(
         title=f"Each run takes {about(runtime)}",
         policy=f'overlap="{plan.policies.overlap}"',
         what=_what(plan, moments, runtime=runtime),
@@ -127,11 +120,7 @@ def _round(moment: datetime, gap: timedelta) -> datetime:
 _STEPS: Final = tuple(timedelta(seconds=n) for n in (3_600, 60, 1))
 
 
-async def _lived(supposed: _Supposed) -> Example:
-    story = await simulate(supposed.what)
-    return Example(
-        title=supposed.title,
-        policy=supposed.policy,
-        sentence=story.sentence[:1].upper() + story.sentence[1:] + ".",
-        story=story,
-    )
+async def _example(*, title: str, policy: str, what: WhatIf) -> Example:
+    story = await simulate(what)
+    sentence = story.sentence[:1].upper() + story.sentence[1:] + "."
+    return Example(title=title, policy=policy, sentence=sentence, story=story)

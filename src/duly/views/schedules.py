@@ -26,7 +26,7 @@ from duly.policy.why.answer import plural
 from duly.rules import Budget, On, Rule, Spaced, clock_change_notes, local_time, parse
 from duly.store.store import Store
 from duly.store.values import RunTimes
-from duly.views import Made, Text, filled
+from duly.views import Listed, Made, Text, filled
 from duly.views.access import own_filter
 from duly.views.fires import LATE, Fire, FireView, RunResult, reacts, result_of, with_run
 
@@ -364,25 +364,17 @@ class ScheduleRow:
     recent: Sequence[RecentFire]  # the oldest first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleRows:
-    """``after`` is the name behind which the next ones are; None: these are the last."""
-
-    rows: Sequence[ScheduleRow]
-    after: str | None
-
-
 async def schedule_rows(
     store: Store, words: str, *, tenant: str | None = None, after: str = "", limit: int = ROWS
-) -> ScheduleRows:
+) -> Listed[ScheduleRow]:
     """Matching schedules in name order, starting after the cursor ``after``."""
     wanted = own_filter(parse_schedule_filter(words), tenant)
     found = await matching_schedules(store, wanted, after=after, limit=limit + 1)
     shown = found[:limit]
     now = await store.diagnostics.now()
     recent = await _recent(store, shown)
-    return ScheduleRows(
-        rows=[
+    return Listed(
+        items=[
             ScheduleRow(
                 schedule=Schedule.of(one, None),
                 words=in_words(one.plan),
@@ -392,7 +384,7 @@ async def schedule_rows(
             )
             for one in shown
         ],
-        after=shown[-1].plan.name if len(found) > limit else None,
+        next=shown[-1].plan.name if len(found) > limit else None,
     )
 
 

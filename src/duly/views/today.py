@@ -45,20 +45,13 @@ class RunningJob:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitingStep:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitingStep(Awaits):
     """A step of a flow that waits for an event: POST /api/v1/events answers it."""
 
     id: int  # of its job
     flow: int
     name: Annotated[str, Meta(description="The name of its flow.")]
-    event: str
-    key: str | None
-    until: datetime | None
-
-    @property
-    def awaits(self) -> Awaits:
-        return Awaits(event=self.event, key=self.key, until=self.until)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,31 +195,25 @@ async def _running(store: Store) -> list[RunningJob]:
     jobs = await store.activity.running(limit=MOST_RUNNING)
     parents = [job.id for job in jobs if job.waits == "steps"]
     flows = await store.jobs.flow_progress(parents) if parents else {}
-    return [
-        _flow(job, flows[job.id]) if job.id in flows else await _one(store, job) for job in jobs
-    ]
+    return [await _running_job(store, job, flows.get(job.id)) for job in jobs]
 
 
-async def _one(store: Store, job: StoredJob) -> RunningJob:
-    note = await store.journal.note(job.id)
-    mine = note if note is not None and note.attempt == job.attempt else None
+async def _running_job(store: Store, job: StoredJob, flow: FlowProgress | None) -> RunningJob:
+    """Return a running job with its reported progress; of a flow, how many steps are done."""
+    percent, message = None, ""
+    if flow is not None:
+        done = flow.steps - flow.remaining
+        percent, message = 100 * done / flow.steps, f"{done:,} of {flow.steps:,} steps"
+    else:
+        note = await store.journal.note(job.id)
+        if note is not None and note.attempt == job.attempt:
+            percent, message = note.percent, redacted(first_line(note.message))
     return RunningJob(
         id=job.id,
         name=redacted(job.title or job.task),
         since=job.claimed_at or job.ready_at,
-        percent=None if mine is None else mine.percent,
-        message="" if mine is None else redacted(first_line(mine.message)),
-    )
-
-
-def _flow(job: StoredJob, flow: FlowProgress) -> RunningJob:
-    done = flow.steps - flow.remaining
-    return RunningJob(
-        id=job.id,
-        name=redacted(job.title or job.task),
-        since=job.claimed_at or job.ready_at,
-        percent=100 * done / flow.steps,
-        message=f"{done:,} of {flow.steps:,} steps",
+        percent=percent,
+        message=message,
     )
 
 
@@ -238,9 +225,7 @@ async def _awaiting(store: Store) -> list[AwaitingStep]:
             with suppress(NotFound):  # removed a moment ago
                 flow = await store.jobs.get(job.parent)
                 name = redacted(flow.title or flow.task)
-                found.append(
-                    AwaitingStep(job.id, flow.id, name, awaits.event, awaits.key, awaits.until)
-                )
+                found.append(filled(AwaitingStep, awaits, id=job.id, flow=flow.id, name=name))
     return found
 
 

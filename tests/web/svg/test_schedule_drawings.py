@@ -1,9 +1,10 @@
 """The drawings about schedules, as text."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from duly.views.schedule_detail import HourLateness
 from duly.views.timeline import Bar, LaneOfBars, Timeline
 from duly.web.svg.drawing import Axis
 from duly.web.svg.gantt import gantt
@@ -13,14 +14,6 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 HOSTILE = '"><script>alert(1)</script>'
-
-
-@dataclass(frozen=True)
-class Hour:
-    weekday: int
-    hour: int
-    runs: int
-    lateness: timedelta
 
 
 def bar(start: float, minutes: float, **words: object) -> Bar:
@@ -84,8 +77,8 @@ def test_the_longest_run_is_the_highest() -> None:
 
 def test_an_hour_in_which_runs_are_late_says_so_in_words_and_not_by_colour_alone() -> None:
     hours = [
-        Hour(weekday=0, hour=2, runs=9, lateness=0.2 * SECOND),
-        Hour(weekday=4, hour=23, runs=1, lateness=12 * MINUTE),
+        HourLateness(weekday=0, hour=2, runs=9, lateness=0.2 * SECOND),
+        HourLateness(weekday=4, hour=23, runs=1, lateness=12 * MINUTE),
     ]
     drawing = heat_map(hours)
     assert ">&lt;1s</text>" in drawing

@@ -21,17 +21,9 @@ from duly.durations import parse_duration, show_duration, usual_runtime
 from duly.errors import RuleError
 from duly.model.schedule import Pause, Plan
 from duly.policy.redaction import json_text
-from duly.rehearse import (
-    KnownSchedule,
-    Outage,
-    Story,
-    StoryMoment,
-    WhatIf,
-    continued,
-    known_of,
-    window_end,
-)
-from duly.rehearse import simulate as simulated
+from duly.rehearse.simulation import KnownSchedule, continued, known_of, window_end
+from duly.rehearse.simulation import simulate as simulated
+from duly.rehearse.story import Outage, Story, StoryMoment, WhatIf
 from duly.rules import local_time, parse
 from duly.settings.loading import machine_zone
 from duly.views.schedules import own_zone

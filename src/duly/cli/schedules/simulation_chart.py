@@ -16,7 +16,7 @@ import click
 from duly.cli.formats import View, is_coloured
 from duly.cli.output import roughly
 from duly.instants import from_us, to_us
-from duly.rehearse import ClockChange, Story, StoryMoment
+from duly.rehearse.story import ClockChange, Story, StoryMoment
 from duly.rules import local_time
 from duly.rules.zone import zone_named
 

@@ -32,7 +32,6 @@ from duly.store.store import Store
 from duly.sync import Portal
 from duly.testing.clock import VirtualClock
 from duly.testing.sandbox import assertions
-from duly.testing.sandbox import assertions as time_travel
 from duly.testing.sandbox.assertions import Asked
 from duly.testing.sandbox.store import SandboxStore
 from duly.testing.sandbox.worker import CallersThread, WorkSession
@@ -54,7 +53,7 @@ class Sandbox:
         if not isinstance(app, Duly):
             raise InvalidValue(f"Sandbox({app!r}): your app, as in  from tasks import duly")
         self._app = app
-        began = clock.now() if now is None else time_travel.moment_of("now", now)
+        began = clock.now() if now is None else assertions.moment_of("now", now)
         self._clock = VirtualClock(began)
         self._place = SandboxStore(self._clock)
         self._portal = Portal("duly-sandbox-tasks")
@@ -102,14 +101,14 @@ class Sandbox:
         if down:
             self._clock.set(end)
             return []
-        return self._place.do(lambda store: time_travel.travel(store, self._clock, end))
+        return self._place.do(lambda store: assertions.travel(store, self._clock, end))
 
     async def atravel(self, to: str | timedelta | datetime, /, *, down: bool = False) -> list[Fire]:
         end = self._end(to)
         if down:
             self._clock.set(end)
             return []
-        return await self._place.ado(lambda store: time_travel.travel(store, self._clock, end))
+        return await self._place.ado(lambda store: assertions.travel(store, self._clock, end))
 
     def run(self, *, raising: bool = False) -> list[Job[Any]]:
         """Run the jobs that are ready, one after the other, and those that they make ready.
@@ -141,7 +140,7 @@ class Sandbox:
 
     def fires(self, schedule: str, /) -> list[Fire]:
         """Return the runs of a schedule and their outcomes, oldest first."""
-        return self._place.do(lambda store: time_travel.history(store, schedule))
+        return self._place.do(lambda store: assertions.history(store, schedule))
 
     def assert_enqueued(
         self,
@@ -203,7 +202,7 @@ class Sandbox:
         await store.schedules.declare(said.app, said.mark, said.wanted)
 
     def _end(self, to: str | timedelta | datetime) -> datetime:
-        end = time_travel.end_of("travel", to, self.now)
+        end = assertions.end_of("travel", to, self.now)
         if end < self.now:
             raise InvalidValue(f"{end} has passed: time goes forward, and it is {self.now}")
         return end
@@ -254,7 +253,7 @@ class Sandbox:
         self, call: Asked, at: str | timedelta | datetime | None
     ) -> tuple[list[model.StoredJob], datetime | None, list[model.StoredJob]]:
         """Return the matching jobs, the time that ``at`` stands for, and all jobs."""
-        moment = None if at is None else time_travel.end_of("at", at, self.now)
+        moment = None if at is None else assertions.end_of("at", at, self.now)
         jobs = self._place.do(lambda store: assertions.found(store, EVERYTHING))
         return assertions.matching(call, jobs, moment, self.now), moment, jobs
 

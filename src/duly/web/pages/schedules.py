@@ -28,7 +28,6 @@ from duly.views.schedule_detail import (
 from duly.views.schedules import (
     RECENT,
     ScheduleRow,
-    ScheduleRows,
     outcome_word,
     own_zone,
     schedule_rows,
@@ -49,10 +48,10 @@ async def schedules(request: WebRequest) -> Values:
     try:
         found = await request.app.ask_own(schedule_rows, words, after=after)
     except InvalidValue as error:
-        found, refused = ScheduleRows(rows=(), after=None), str(error)
+        found, refused = Listed(items=[]), str(error)
     return {
-        "rows": sorted(found.rows, key=_by_next),
-        "after": found.after,
+        "rows": sorted(found.items, key=_by_next),
+        "after": found.next,
         "is_first": not after,
         "filter": words,
         "refused": refused,
@@ -221,10 +220,10 @@ async def events(request: WebRequest) -> Values:
     except InvalidValue as error:
         found, refused = Listed(items=[]), str(error)
     return {
-        "starting": starting.rows,
-        "more_starting": starting.after is not None,
+        "starting": starting.items,
+        "more_starting": starting.next is not None,
         "events": await request.app.ask(
-            events_of, [row.recent[-1].fire for row in starting.rows if row.recent]
+            events_of, [row.recent[-1].fire for row in starting.items if row.recent]
         ),
         "happened": found.items,
         "after": found.next,
@@ -249,7 +248,7 @@ async def event(request: WebRequest, number: int) -> Values:
 async def emit(request: WebRequest) -> Values:
     """Return the values of the emit form: the event names that schedules react to."""
     found = await request.app.ask(schedule_rows, REACTING)
-    plans = [row.schedule.plan.reaction for row in found.rows]
+    plans = [row.schedule.plan.reaction for row in found.items]
     meant = {plan.pattern for plan in plans if plan is not None}
     return {"names": sorted(name for name in meant if not name.endswith(("*", BELOW)))}
 

@@ -6,14 +6,15 @@ median lateness by weekday and hour. The timeline has a line for each run: due, 
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
 from duly.durations import about
 from duly.policy.why import LocalClock
-from duly.rehearse import Story, StoryMoment
+from duly.rehearse.story import Story, StoryMoment
 from duly.views.fires import RunResult
+from duly.views.schedule_detail import HourLateness
 from duly.web.svg.drawing import Axis, framed, line, rectangle, text, titled
 
 PLACES = 20  # of runs in a sparkline
@@ -88,18 +89,7 @@ LEFT, TOP, WIDE, HIGH = 34, 18, 36, 22
 STEPS: Final = tuple(timedelta(seconds=n) for n in (1, 10, 60, 600))
 
 
-class HeatMapCell(Protocol):
-    @property
-    def weekday(self) -> int: ...
-    @property
-    def hour(self) -> int: ...
-    @property
-    def runs(self) -> int: ...
-    @property
-    def lateness(self) -> timedelta: ...
-
-
-def heat_map(hours: Sequence[HeatMapCell]) -> Markup:
+def heat_map(hours: Sequence[HourLateness]) -> Markup:
     parts = [
         text(LEFT + (hour + 0.5) * WIDE, TOP - 6, f"{hour:02}", anchor="middle")
         for hour in range(24)
@@ -123,7 +113,7 @@ def heat_map(hours: Sequence[HeatMapCell]) -> Markup:
     )
 
 
-def _day_cell(one: HeatMapCell) -> list[Markup]:
+def _day_cell(one: HourLateness) -> list[Markup]:
     x, y = LEFT + one.hour * WIDE, TOP + one.weekday * HIGH
     level = sum(one.lateness >= step for step in STEPS)
     title = (
@@ -149,7 +139,7 @@ def _short_length(span: timedelta) -> str:
     return f"{seconds:.0f}s"
 
 
-def _told_of_days(hours: Sequence[HeatMapCell]) -> str:
+def _told_of_days(hours: Sequence[HourLateness]) -> str:
     if not hours:
         return "no run has begun yet"
     worst = max(hours, key=lambda one: one.lateness)
