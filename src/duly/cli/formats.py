@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from duly.app import Store
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 SECONDS_BETWEEN_LOOKS = 2
@@ -142,17 +143,16 @@ watch_option: Final = click.option(
 )
 
 
+def format_option(about: str, outputs: Sequence[str] = OUTPUTS) -> Callable[[F], F]:
+    """Return the option for the format of the output."""
+    kind = click.Choice(outputs)
+    return click.option("-o", "--output", type=kind, default="table", show_default=True, help=about)
+
+
 def list_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of every list; the command gets them as ``view``."""
 
-    @click.option(
-        "-o",
-        "--output",
-        type=click.Choice(OUTPUTS),
-        default="table",
-        show_default=True,
-        help="wide has more columns; json and jsonl (one object per line) are for programs.",
-    )
+    @format_option("wide has more columns; json and jsonl (one object per line) are for programs.")
     @watch_option
     @utc_option
     @wraps(command)

@@ -43,16 +43,17 @@ class WholeNumber(click.IntRange):
         return super().convert(value, param, ctx)
 
 
+def count_option(
+    about: str, *, most: int, default: int, names: tuple[str, str] = ("-n", "--count")
+) -> Callable[[F], F]:
+    """Return the option that says how many, from 1 to ``most``."""
+    kind = WholeNumber(1, most)
+    return click.option(*names, type=kind, default=default, show_default=True, help=about)
+
+
 def page_options(most: int) -> Callable[[F], F]:
     """Return the options of a list that is shown page by page, of ``most`` entries at once."""
-    limit = click.option(
-        "-n",
-        "--limit",
-        type=WholeNumber(1, most),
-        default=50,
-        show_default=True,
-        help="How many to show.",
-    )
+    limit = count_option("How many to show.", most=most, default=50, names=("-n", "--limit"))
     after = click.option(
         "--after", metavar="CURSOR", help="Continue a list: the cursor that it printed."
     )

@@ -12,7 +12,8 @@ from shlex import quote
 import click
 
 from duly.cli.app_and_store import settled, store_of
-from duly.cli.options import WholeNumber
+from duly.cli.formats import format_option
+from duly.cli.options import count_option
 from duly.cli.output import RuleRefused, roughly, table
 from duly.clock import now
 from duly.errors import DulyError, RuleError
@@ -47,14 +48,7 @@ class _QuotedRule(click.Command):
     metavar="TIME",
     help="Begin after this ISO time, by default now; without an offset, in the zone of the rule.",
 )
-@click.option(
-    "-n",
-    "--count",
-    default=10,
-    show_default=True,
-    type=WholeNumber(1, MOST_MOMENTS),
-    help="How many times to show.",
-)
+@count_option("How many times to show.", most=MOST_MOMENTS, default=10)
 @click.option(
     "--dst",
     default="cron",
@@ -63,14 +57,7 @@ class _QuotedRule(click.Command):
     help="Effect of clock changes: cron, systemd, elapsed, quartz, or GAP/FOLD such as end/first.",
 )
 @click.option("--name", help="Name of the schedule, which determines H.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json is a list of UTC times.",
-)
+@format_option("json is a list of UTC times.", ["table", "json"])
 def next_moments(
     *,
     rule: str,

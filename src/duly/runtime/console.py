@@ -295,13 +295,11 @@ def json_records(settings: Settings, say: Say) -> Iterator[None]:
     An application that has configured logging itself keeps its own handlers, and gets none of ours.
     """
     root = logging.getLogger()
-    handler = _JsonHandler(say, verbose=shows_jobs(settings))
-    if settings.log_format == "json" and not root.handlers:
-        root.addHandler(handler)
-    try:
+    if settings.log_format != "json" or root.handlers:
         yield
-    finally:
-        root.removeHandler(handler)
+        return
+    with _handling(root, _JsonHandler(say, verbose=shows_jobs(settings))):
+        yield
 
 
 class _JsonHandler(logging.Handler):
@@ -336,14 +334,19 @@ class _JsonHandler(logging.Handler):
 
 
 @contextmanager
-def job_log(say: Callable[[str], None] | None) -> Iterator[None]:
-    logger = logging.getLogger("duly.job")
-    handler = logging.NullHandler() if say is None else _JobLogHandler(say)
+def _handling(logger: logging.Logger, handler: logging.Handler) -> Iterator[None]:
     logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+@contextmanager
+def job_log(say: Callable[[str], None] | None) -> Iterator[None]:
+    handler = logging.NullHandler() if say is None else _JobLogHandler(say)
+    with _handling(logging.getLogger("duly.job"), handler):
+        yield
 
 
 class _JobLogHandler(logging.Handler):

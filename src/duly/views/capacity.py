@@ -320,25 +320,21 @@ async def unknown_task(store: Store, task: str) -> str | None:
     """Return why no living worker can run the task; None if one can."""
     living = await _living(store)
     known = {name for worker in living for name in worker.tasks}
-    if task in known:
-        return None
     if not living:
         return f'no worker is running, so nobody can say whether there is a task "{task}"'
-    return f'no running worker knows the task "{task}"{_meant(task, known)}'
+    said = f'no running worker knows the task "{task}"{_meant(task, known)}'
+    return None if task in known else said
 
 
 async def unheard_queue(store: Store, queue: str) -> str | None:
     """Return why no living worker takes jobs from the queue; None if one does."""
     living = await _living(store)
-    heard = {name for worker in living for name in worker.queues}
-    if queue in heard:
-        return None
+    names = sorted({name for worker in living for name in worker.queues})
     if not living:
         return f'no worker is running, and so none listens to the queue "{queue}"'
-    names = sorted(heard)
-    more = ", …" if len(names) > MOST_NAMED else ""
-    theirs = f"they listen to {', '.join(names[:MOST_NAMED])}{more}"
-    return f'no worker listens to the queue "{queue}": {theirs}{_meant(queue, heard)}'
+    theirs = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    said = f'no worker listens to the queue "{queue}": they listen to {theirs}'
+    return None if queue in names else f"{said}{_meant(queue, names)}"
 
 
 async def _living(store: Store) -> list[WorkerInfo]:

@@ -13,14 +13,14 @@ from duly.app.nouns import StoreNouns
 from duly.app.schedules import taken_back
 from duly.cli.app_and_store import NEEDS_YOU, ask, store_option
 from duly.cli.formats import (
-    OUTPUTS,
     Listing,
     View,
+    format_option,
     iso,
     utc_option,
     written,
 )
-from duly.cli.options import WholeNumber
+from duly.cli.options import count_option
 from duly.cli.output import is_confirmed
 from duly.model.fire import Backfill
 from duly.model.schedule import StoredSchedule
@@ -104,14 +104,7 @@ def resume(*, name: str, utc: bool, store: str) -> None:
 
 @click.command("skip-next")
 @NAME
-@click.option(
-    "-n",
-    "--count",
-    default=1,
-    show_default=True,
-    type=WholeNumber(1, MOST_SKIPPED),
-    help="How many runs to skip.",
-)
+@count_option("How many runs to skip.", most=MOST_SKIPPED, default=1)
 @click.option("--undo", is_flag=True, help="Restore every run that was skipped in advance.")
 @utc_option
 @store_option
@@ -286,14 +279,7 @@ class BackfillLine:
 )
 @click.option("--again", is_flag=True, help="Also repeat runs that have had a job.")
 @click.option("-y", "--yes", is_flag=True, help=f"Do not ask for confirmation of more than {FEW}.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(OUTPUTS),
-    default="table",
-    show_default=True,
-    help="wide lists the skipped runs; json and jsonl are for programs.",
-)
+@format_option("wide lists the skipped runs; json and jsonl are for programs.")
 @utc_option
 @store_option
 def backfill(  # noqa: PLR0913 - one for each option

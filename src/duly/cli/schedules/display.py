@@ -20,7 +20,7 @@ from duly.cli.formats import (
     utc_option,
     view_json,
 )
-from duly.cli.options import WholeNumber
+from duly.cli.options import count_option
 from duly.cli.output import roughly, table
 from duly.clock import now
 from duly.model.schedule import PROMPT
@@ -77,14 +77,7 @@ def list_command(words: tuple[str, ...], store: str, view: View) -> None:
 @click.option(
     "--since", metavar="TIME", help="Only runs since then, as 7d or 2026-11-16. Default: all."
 )
-@click.option(
-    "-n",
-    "--count",
-    default=20,
-    show_default=True,
-    type=WholeNumber(1, MOST_SHOWN),
-    help="How many to show, newest first.",
-)
+@count_option("How many to show, newest first.", most=MOST_SHOWN, default=20)
 @store_option
 @list_options
 def history(*, name: str, since: str | None, count: int, store: str, view: View) -> None:
