@@ -28,6 +28,7 @@ from duly.cli.output import is_confirmed, table
 from duly.errors import InvalidValue
 from duly.model.event import Emitted, EventFilter
 from duly.policy.redaction import json_text, one_line, shortened
+from duly.views import Listed
 from duly.views.event import (
     NO_REACTION,
     EventView,
@@ -99,18 +100,14 @@ def list_command(
     show ID says why.
     """
     begin, end = (_ago(text, option) for text, option in ((since, "--since"), (until, "--until")))
-    on: str | None = None
 
-    async def found(opened: Store) -> list[EventView]:
-        nonlocal on
+    async def found(opened: Store) -> Listed[EventView]:
         wanted = EventFilter(pattern=pattern, key=key, since=begin, until=end)
-        page = await event_list(opened, wanted, after=after, limit=limit)
-        on = page.next
-        return page.items
+        return await event_list(opened, wanted, after=after, limit=limit)
 
     asked = pattern != "*" or any(one is not None for one in (key, since, until, after))
-    show_list(store, view, found, replace(EVENTS, nothing=NO_MATCH) if asked else EVENTS)
-    if on is not None:
+    listing = replace(EVENTS, nothing=NO_MATCH) if asked else EVENTS
+    if on := show_list(store, view, found, listing).next:
         click.echo(f"there are more: continue with --after {on}, or raise --limit", err=True)
 
 

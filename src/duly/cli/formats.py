@@ -23,13 +23,14 @@ from duly.clock import now, sleep
 from duly.policy.redaction import json_text
 from duly.rules import local_time
 from duly.settings.loading import machine_zone
-from duly.views import as_dict
+from duly.views import Listed, as_dict
 
 if TYPE_CHECKING:
     from duly.app import Store
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+Found = TypeVar("Found", bound="Sequence[Any] | Listed[Any]")
 
 OUTPUTS = ("table", "wide", "json", "jsonl", "name")
 SECONDS_BETWEEN_LOOKS = 2
@@ -165,18 +166,27 @@ def list_options(command: Callable[..., None]) -> Callable[..., None]:
 def show_list(
     url: str,
     view: View,
-    question: "Callable[[Store], Awaitable[Sequence[T]]]",
-    listing: Listing[T],
-) -> None:
-    """Query the store and print the list: once, or with ``--watch`` until Ctrl-C."""
-    if not view.watch:
-        _print(written(ask(url, question), view, listing), listing.nothing)
-        return
+    question: "Callable[[Store], Awaitable[Found]]",
+    listing: Listing[Any],
+) -> "Found":
+    """Query the store and print the list, once or with ``--watch`` until Ctrl-C; return the last.
+
+    ``question`` returns the items, or a page of them.
+    """
+    last: list[Found] = []
 
     async def look(store: "Store") -> str:
-        return written(await question(store), replace(view, now=now()), listing)
+        last[:] = [await question(store)]
+        items = last[0].items if isinstance(last[0], Listed) else last[0]
+        return written(items, replace(view, now=now()), listing)
 
-    watch(url, look, nothing=listing.nothing)
+    if view.watch:
+        watch(url, look, nothing=listing.nothing)
+    else:
+        _print(ask(url, look), listing.nothing)
+    if not last:  # Ctrl-C came before the first result
+        raise SystemExit(0)
+    return last[0]
 
 
 def watch(url: str, look: "Callable[[Store], Awaitable[str]]", *, nothing: str = "") -> None:

@@ -29,15 +29,14 @@ from duly.model.job import StoredJob
 from duly.model.job_filter import Filter, filter_of
 from duly.model.states import State
 from duly.policy.redaction import one_line
+from duly.views import Listed
 from duly.views.failures import FailureGroup, failures
-from duly.views.job import JobView, job_detail, job_list, job_log
+from duly.views.job import STATES, Action, JobView, job_detail, job_list, job_log
 
 T = TypeVar("T")
 
 MOST_COUNTED: Final = 10_000
 ASKED: Final = "asked to stop; in a thread it may run to its end"
-LIVING: Final = ("scheduled", "blocked", "ready", "running")
-ENDED: Final = ("succeeded", "failed", "cancelled", "expired")
 
 _WHICH = click.argument("words", metavar="ID… | FILTER…", nargs=-1)
 _YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -59,7 +58,7 @@ def retry_command(words: tuple[str, ...], first: int | None, *, yes: bool, store
     if numbers := numbers_in(words):
         do_to_each(store, numbers[:first], retried_one, going_on_from)
         return
-    wanted = among(filter_of(words), ["failed"], "retried")
+    wanted = among(filter_of(words), "retry", "retried")
 
     async def retried(opened: Store) -> Sequence[int]:
         return await opened.jobs.retry_found(wanted, first=first)
@@ -89,7 +88,7 @@ def cancel_command(words: tuple[str, ...], reason: str, *, yes: bool, store: str
             cancelled_state,
         )
         return
-    wanted = among(filter_of(words), LIVING, "cancelled")
+    wanted = among(filter_of(words), "cancel", "cancelled")
     running = 0
 
     async def cancelled(opened: Store) -> Sequence[int]:
@@ -121,7 +120,7 @@ def remove_command(words: tuple[str, ...], *, yes: bool, store: str) -> None:
     if numbers := numbers_in(words):
         do_to_each(store, numbers, lambda opened, one: opened.jobs.remove(one))
         return
-    wanted = among(filter_of(words), ENDED, "removed: cancel the others first")
+    wanted = among(filter_of(words), "remove", "removed: cancel the others first")
 
     async def removed(opened: Store) -> Sequence[int]:
         return await opened.jobs.remove_found(wanted)
@@ -129,12 +128,12 @@ def remove_command(words: tuple[str, ...], *, yes: bool, store: str) -> None:
     do_to_all(store, wanted, removed, ("ended job", "remove", "removed"), yes=yes)
 
 
-def among(wanted: Filter, states: Sequence[str], done: str) -> Filter:
-    """Return the filter, narrowed to jobs in one of these states."""
-    possible = tuple(State(name) for name in states)
+def among(wanted: Filter, action: Action, done: str) -> Filter:
+    """Return the filter, narrowed to jobs for which the action is possible."""
+    possible = STATES[action]
     meant = tuple(state for state in wanted.states or possible if state in possible)
     if not meant:
-        can = ", ".join(states)
+        can = ", ".join(possible)
         raise InvalidValue(f"state:{','.join(wanted.states)}: only {can} jobs can be {done}")
     return replace(wanted, states=meant)
 
@@ -308,27 +307,22 @@ def list_command(
             f"did you mean duly jobs show {words[0]}? As a text: text:{words[0]}"
         )
     wanted = filter_of(words)
-    on: str | None = None
 
-    async def found(opened: Store) -> list[JobView]:
-        nonlocal on
-        page = await job_list(opened, wanted, after=after, limit=limit, most_pages=MOST_PAGES)
-        if page.next is not None:
-            is_full = len(page.items) == limit
-            on = _continuation(page.next, page.searched_to, is_full=is_full, view=view)
-        return page.items
+    async def found(opened: Store) -> Listed[JobView]:
+        return await job_list(opened, wanted, after=after, limit=limit, most_pages=MOST_PAGES)
 
-    show_list(store, view, found, JOBS)
-    if on is not None:
-        click.echo(on, err=True)
+    page = show_list(store, view, found, JOBS)
+    if page.next is not None:
+        click.echo(_continuation(page, is_full=len(page.items) == limit, view=view), err=True)
 
 
-def _continuation(after: str, searched_to: object, *, is_full: bool, view: View) -> str:
+def _continuation(page: Listed[JobView], *, is_full: bool, view: View) -> str:
     """Return how to continue a list that ended before the last matching job."""
     if is_full:
-        return f"there are more: continue with --after {after}, or raise --limit"
-    back = f"back to {view.moment(searched_to)}" if isinstance(searched_to, datetime) else "so far"
-    return f"there are many: searched {back}, continue with --after {after}"
+        return f"there are more: continue with --after {page.next}, or raise --limit"
+    to = page.searched_to
+    back = f"back to {view.moment(to)}" if isinstance(to, datetime) else "so far"
+    return f"there are many: searched {back}, continue with --after {page.next}"
 
 
 @jobs.command("show")
@@ -376,14 +370,7 @@ def failures_command(words: tuple[str, ...], store: str, view: View) -> None:
     are those of the newest job. No more than 2,000 are counted, among the newest 10,000 failures.
     """
     wanted = filter_of(words)
-    groups: Sequence[FailureGroup] = ()
-
-    async def found(opened: Store) -> Sequence[FailureGroup]:
-        nonlocal groups
-        groups = await failures(opened, wanted)
-        return groups
-
-    show_list(store, view, found, FAILURES)
+    groups = show_list(store, view, lambda opened: failures(opened, wanted), FAILURES)
     if groups and view.output in ("table", "wide"):
         these = quote(groups[0].filter)
         click.echo(f"the first group: duly jobs {these}", err=True)
