@@ -1,5 +1,5 @@
-"""Alerts: problems are told to webhooks and by e-mail, once and together, and when they are over.
+"""Alerts: problems are sent to webhooks and by e-mail, grouped, and again when they are resolved.
 
-``problems`` finds them, ``policy.alerting`` decides what is told and when, ``message`` words it,
-``delivery`` sends it, and ``alerter`` is the service that does all of this in one node at a time.
+``problems`` finds them, ``policy.alerting`` decides what is sent and when, ``delivery`` words and
+sends it, and ``alerter`` is the service that does all of this in one node at a time.
 """

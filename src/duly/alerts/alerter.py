@@ -92,7 +92,7 @@ class Alerter:
         return NO_REST if due else self._every
 
     async def _examine(self, turn: AlertTurn) -> None:
-        """Compare the problems with what was told, and write what changes."""
+        """Compare the problems with the alerts that were sent, and write the changes."""
         examination = Examination(self._store, self._settings, zone=self._zone)
         judge = self._timekeeper.ask(ORDINARY)
         progress = await self._store.maintenance.progress()

@@ -36,7 +36,7 @@ _CONDITIONS: Final = ("late", "no-worker", "fault")
 
 
 class Examination:
-    """One look at the store; a missed run is explained only if it is told."""
+    """One examination of the store; a missed run is explained only if it is sent."""
 
     def __init__(self, store: Store, settings: AlertSettings, *, zone: str) -> None:
         self._store = store
@@ -163,7 +163,9 @@ class Examination:
 
     async def _nodes(self, now: datetime) -> None:
         """Find workers that died, and were not replaced by one of the same name since."""
-        self._unsure.add("node")  # a row is forgotten after a while, which is no return
+        self._unsure.add(
+            "node"
+        )  # its row is deleted after a while, which does not mean that it is back
         living = present(await self._store.work.living())
         started = {_label(one): one.started_at for one in living}
         self._over |= {("node", f"node:{label}") for label in started}

@@ -395,7 +395,7 @@ def scale_worker(name: str, slots: int, store: str) -> None:
 def _tell_worker(
     url: str, order: Callable[[Workers], Awaitable[Sequence[WorkerInfo]]], doing: str
 ) -> None:
-    """Send the order; print for each worker what it does now, or that it is gone."""
+    """Send the order; print for each worker that it follows it, or that it is gone."""
 
     async def told(store: Store) -> list[WorkerView]:
         return [WorkerView.of(info) for info in await order(StoreNouns(store).workers)]

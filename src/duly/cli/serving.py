@@ -119,7 +119,7 @@ def _node_options(
     worker: bool,
     scheduler: bool,
 ) -> "NodeOptions":
-    """Return the options of a node; ``words`` are the given ones that are no settings."""
+    """Return the options of a node; ``words`` are the command's options besides settings."""
     from duly.app import Duly, NodeOptions, allow_builtin
     from duly.connection import retention_of
     from duly.registry.app_loading import find

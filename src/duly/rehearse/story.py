@@ -59,7 +59,7 @@ class StoryMoment:
 
     due_at: datetime
     covers_from: datetime  # a row may stand for many moments, from here to due_at
-    count: int | None  # so many; None: too many to be counted
+    count: int | None  # how many; None: too many to count
     outcome: Word
     cause: str | None
     why: str

@@ -82,7 +82,7 @@ def _signature(method: Callable[..., Any]) -> dict[str, Any]:
     signature = inspect.signature(method)
     found = dict(list(signature.parameters.items())[1:])
     answers = hints["return"]
-    if get_origin(answers) is get_origin(Operation):  # its last argument is what it returns
+    if get_origin(answers) is get_origin(Operation):  # its last argument is the result
         answers = get_args(answers)[-1]
     return {
         "parameters": {name: hints[name] for name in found},

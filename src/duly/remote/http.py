@@ -202,7 +202,7 @@ def _in_words(error: OSError | HTTPException) -> str:  # noqa: PLR0911 - one for
             return "closed the connection without an answer"
 
 
-TYPES: Final = "/problems/"  # what is before the slug in a problem's ``type``
+TYPES: Final = "/problems/"  # prefix of the slug in a problem's ``type``
 MEDIA_TYPE: Final = "application/problem+json"
 
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -1,4 +1,4 @@
-"""A clock that tells the time it was told."""
+"""A virtual clock for tests."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta

@@ -20,21 +20,21 @@ from duly.store.store import Store
 
 __all__ = ["ActivityWatch", "Happening"]
 
-MOST = 1_000  # so many are told in one look
+MOST = 1_000  # happenings returned by one call
 MOST_REMEMBERED = 10_000
-AGAIN = timedelta(seconds=3)  # so far back each look goes: longer than a transaction takes
+AGAIN = timedelta(seconds=3)  # read again by each call: longer than a transaction takes
 FURTHEST = timedelta(minutes=5)  # how far back a reconnecting client is served
 
 _ID = re.compile(r"(\d{1,18})-(\d{1,19})", re.ASCII)
 
 
 class ActivityWatch:
-    """Made once in a process, for one store. One caller looks, and tells any number of others."""
+    """The feed of one store, made once per process: one caller polls for any number of clients."""
 
     def __init__(self) -> None:
-        self.left_out: int = 0  # so much was new in the last look and not told
+        self.left_out: int = 0  # happenings that the last call did not return
         self._told: dict[_Key, Happening] = {}
-        self._newest: datetime | None = None  # the instant up to which things were told
+        self._newest: datetime | None = None  # the time of the newest happening returned
         self._floor: datetime | None = None  # older happenings were returned or left out
         self._looked_at = boottime()
 

@@ -26,7 +26,7 @@ from duly.views.overdue import OverdueRuns
 from duly.views.schedule_detail import Removed, removed_schedules
 from duly.views.why import answer_moment, redacted_commands, silent_until
 
-PATIENCE = timedelta(minutes=1)  # so long a job may wait for a worker that is just starting
+PATIENCE = timedelta(minutes=1)  # a worker may be just starting
 MOST_NEEDS = 20
 
 

@@ -165,7 +165,9 @@ class CapacityView:
     workers: Sequence[WorkerLine]
     unable: Sequence[Need]  # jobs that no worker can take
     series: Series
-    more: Mapping[str, int] = field(default_factory=dict)  # so many queues, … are not shown
+    more: Mapping[str, int] = field(
+        default_factory=dict
+    )  # how many queues, limits and workers are not shown
 
     @property
     def present(self) -> Sequence[WorkerLine]:

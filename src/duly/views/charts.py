@@ -265,7 +265,7 @@ def _all(one: EndedStats) -> int:
 HOURS = 24
 QUARTER = timedelta(minutes=15)
 STRIP_BUDGET = 0.04  # seconds per refresh for quarters that may have changed
-AHEAD_FOR = timedelta(minutes=1)  # so long it is known how many are coming
+AHEAD_FOR = timedelta(minutes=1)  # how long the number of upcoming runs is cached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +300,7 @@ class StripView:
     since: datetime
     hours: tuple[HourCell, ...]
     counts: Counts  # of all these hours
-    rest_of_hour: int  # so many moments are still to come in the hour that goes on
+    rest_of_hour: int  # runs still to come in the current hour
     coming: tuple[ComingHour, ...]
     estimated: bool = False  # whether there were too many upcoming runs to count
     overdue: OverdueRuns | None = None

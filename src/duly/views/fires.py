@@ -111,9 +111,9 @@ class Fire:
     job_id: int | None
     decided_at: datetime
     covers_from: datetime  # a row may stand for many moments, from here to due_at
-    count: int | None  # so many; None: too many to be counted
+    count: int | None  # how many; None: too many to count
     manual: bool  # a user requested it, not the clock or an event
-    # Of its job, where history is told:
+    # Of its job, in a history:
     state: str | None = None
     started_at: datetime | None = None  # for the first time
     took: timedelta | None = None  # the last run, if it has ended

@@ -156,7 +156,7 @@ class ProgressView(FilledView):
 
     @property
     def reported(self) -> str:
-        """Return what else the job reported, as JSON; empty if it is nothing."""
+        """Return the other values that the job reported, as JSON; empty if there are none."""
         return json_text(self.meta) if self.meta else ""
 
 

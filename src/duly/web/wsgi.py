@@ -64,7 +64,7 @@ class WsgiDashboard:
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else answer.body]
 
     def respond(self, environ: WSGIEnvironment, user: User | None) -> WsgiResponse:
-        """Return the response for a user that the host has authenticated; None: nobody.
+        """Return the response for a user that the host has authenticated; None if it has not.
 
         ``SCRIPT_NAME`` is the path that the dashboard is mounted at, ``PATH_INFO`` the rest.
         """

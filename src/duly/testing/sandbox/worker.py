@@ -29,8 +29,8 @@ from duly.store.store import Store
 PAGE = 1_000
 PLENTY = 2**31 - 1
 ENLISTED_SECONDS = 30.0
-# A worker remembers some things for a moment: what it has found, how fast it is. Between two looks,
-# so much goes by on its own clock, and on no other; while a job runs, nothing does.
+# A worker caches some facts for a moment: the queues with jobs, its own pace. Its own clock, and no
+# other, advances by this much between two claims.
 A_MOMENT = 2.0
 
 

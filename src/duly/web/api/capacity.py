@@ -1,4 +1,4 @@
-"""Queues, limits and workers over HTTP: how much may run, and who runs it."""
+"""Queues, limits and workers over HTTP."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final, TypeAlias

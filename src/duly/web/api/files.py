@@ -81,7 +81,7 @@ async def apply_sheet(request: WebRequest, body: SheetBody) -> AppliedPlan:
 async def _draft(request: WebRequest, body: SheetBody) -> FileDraft:
     check_text(body.text, "text", longest=LONGEST)
     place = check_text(body.name, "name")
-    # Beside the others who ask: a file that is written to be slow is slow for its author alone.
+    # In a thread: a file whose rules are slow to read must not block other requests.
     sheet = await to_thread(_read, body.text, place, request.app.backend.zone)
     return await request.app.ask(
         draft, sheet, file=body.name, prune=body.prune, take_back=body.take_back

@@ -361,7 +361,7 @@ def _meant(words: str | None) -> str:
 
 
 async def _each(numbers: Iterable[int], act: Callable[[int], Awaitable[object]]) -> ChangedJobs:
-    """Act on jobs by their numbers; leave out those that it is not possible for."""
+    """Act on jobs by their numbers; return the jobs for which it was possible."""
     done = []
     for number in numbers:
         with suppress(NotFound, WrongState):

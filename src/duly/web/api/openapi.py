@@ -1,7 +1,7 @@
-"""The API as OpenAPI 3.1, made of what its endpoints declare: nothing is said twice.
+"""The OpenAPI 3.1 document and the documentation page of the API, made from its endpoints.
 
-What an endpoint takes and answers are types, whose fields say what they are. The role that it takes
-is in its description; everybody else is refused by a problem (RFC 9457).
+The types of bodies and responses become schemas. The role that an endpoint needs is in its
+description; other callers get a problem document (RFC 9457).
 """
 
 import json
@@ -75,7 +75,7 @@ class ProblemBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def specification(endpoints: Iterable[Endpoint[Any, Any]], address: str) -> dict[str, Any]:
-    """``address`` is where all of their paths begin."""
+    """Return the OpenAPI document; ``address`` is the URL before all paths."""
     endpoints = list(endpoints)
     types = [ProblemBody, *_types(endpoints)]
     schemas, components = _schemas(types)
@@ -103,12 +103,12 @@ def specification(endpoints: Iterable[Endpoint[Any, Any]], address: str) -> dict
 
 
 def parts_of(path: str) -> list[str]:
-    """The names that stand in a path."""
+    """Return the names of the parameters in a path."""
     return PART.findall(path)
 
 
 def fields_of(kind: type) -> list[dict[str, Any]]:
-    """The fields of a body or a query: name, whether it is required, its schema."""
+    """Return the fields of a body or a query: name, whether it is required, its schema."""
     [schema], components = msgspec.json.schema_components([kind], ref_template=_REF)
     found = _resolved(schema, components)
     required = found.get("required", ())
@@ -119,7 +119,7 @@ def fields_of(kind: type) -> list[dict[str, Any]]:
 
 
 def _schemas(types: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The schemas of types; those of ``JobView`` and the like are called ``Job``."""
+    """Return the schemas of types; that of ``JobView`` is called ``Job``."""
     found = msgspec.json.encode(msgspec.json.schema_components(types, ref_template=_REF))
     schemas, components = msgspec.json.decode(_VIEW.sub(rb"\1", found))
     return schemas, components
@@ -186,7 +186,7 @@ def _in_path(name: str) -> dict[str, Any]:
 
 
 def _in_query(name: str, schema: Mapping[str, Any], *, required: bool) -> dict[str, Any]:
-    """A query has no null: what is left out is none."""
+    """Return a query parameter; its schema has no null, because a query has none."""
     shown = {word: value for word, value in schema.items() if word != "description"}
     if "anyOf" in shown:
         kinds = [kind for kind in shown["anyOf"] if kind != {"type": "null"}]
@@ -212,7 +212,7 @@ def _responses(one: Endpoint[Any, Any], schemas: Mapping[int, Any]) -> dict[str,
 
 
 def _name(one: Endpoint[Any, Any]) -> str:
-    """``post_schedules_name_pause``: what programs that are made from this call it."""
+    """Return ``post_schedules_name_pause``, the function name in generated clients."""
     words = re.findall(r"\w+", PART.sub(r"\1", one.path))
     return "_".join([one.method.lower(), *words])
 

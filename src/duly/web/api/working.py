@@ -1,8 +1,7 @@
-"""A worker in any language that speaks HTTP: register, claim, renew, finish.
+"""Workers in any language, over HTTP: register, claim, renew, finish.
 
-Arguments are given as they are, secrets and all: whoever runs a job needs them. So it takes the
-operator role, for all tenants. A worker is its token's own: no other token speaks for it, and none
-for a worker that is native.
+Arguments are not redacted, because the worker needs them. So these endpoints need the role operator
+for all tenants. Only the token that registered a worker may act for it.
 """
 
 from collections.abc import Awaitable, Callable
