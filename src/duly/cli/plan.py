@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Awaitable, Callable
+from functools import wraps
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -23,7 +24,7 @@ from duly.cli.app_and_store import (
 )
 from duly.cli.formats import view_json
 from duly.cli.inputs import BoundedReader
-from duly.cli.options import F, app_option, with_options
+from duly.cli.options import app_option
 from duly.cli.output import say
 from duly.connection import open_or_make_store
 from duly.errors import DulyError, InvalidValue, NotFound
@@ -39,41 +40,41 @@ FILE: Final = "schedules.toml"
 MOST_NAMED: Final = 5
 
 
-def file_options(command: F) -> F:
-    """Add the options that name the file and allow removing entries or overwriting changes."""
-    return with_options(
-        command,
-        click.argument(
-            "file",
-            required=False,
-            metavar="[FILE]",
-            callback=lambda _context, _option, value: value or settled().schedules_file or FILE,
-        ),
-        click.option(
-            "--name", metavar="NAME", help="Name to record the file under; by default its own."
-        ),
-        click.option("--prune", is_flag=True, help="Remove entries that left the file."),
-        click.option(
-            "--take-back", is_flag=True, help="Overwrite changes that were made elsewhere."
-        ),
-        store_option,
+def file_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name the file; the command gets its draft, and the store."""
+
+    @click.argument(
+        "file",
+        required=False,
+        metavar="[FILE]",
+        callback=lambda _context, _option, value: value or settled().schedules_file or FILE,
     )
+    @click.option(
+        "--name", metavar="NAME", help="Name to record the file under; by default its own."
+    )
+    @click.option("--prune", is_flag=True, help="Remove entries that left the file.")
+    @click.option("--take-back", is_flag=True, help="Overwrite changes that were made elsewhere.")
+    @store_option
+    @wraps(command)
+    def drafted(
+        *, file: str, name: str | None, prune: bool, take_back: bool, store: str, **words: Any
+    ) -> None:
+        sheet, known = read_sheet(file), name or Path(file).name
+
+        async def made(there: Store) -> FileDraft:
+            return await draft(there, sheet, file=known, prune=prune, take_back=take_back)
+
+        found = run(_on_an_empty_store(store, made)) if _is_missing(store) else ask(store, made)
+        command(found, store=store, **words)
+
+    return drafted
 
 
 @click.command("plan")
 @file_options
 @app_option
 @output_option
-def plan(
-    file: str,
-    *,
-    name: str | None,
-    prune: bool,
-    take_back: bool,
-    store: str,
-    app: str | None,
-    output: str,
-) -> None:
+def plan(made: FileDraft, *, store: str, app: str | None, output: str) -> None:  # noqa: ARG001
     """Show what applying FILE would change, and where the database has drifted from it.
 
     \b
@@ -93,7 +94,6 @@ def plan(
     Exit codes: 0 no drift, 1 the app cannot be imported, 2 the file, the app or the command line
     is wrong, 3 no such file, 5 the database cannot be reached, 6 there is drift.
     """
-    made = _draft(file, name=name, prune=prune, take_back=take_back, store=store)
     if output == "json":
         click.echo(view_json(made.as_view))
     else:
@@ -106,16 +106,7 @@ def plan(
 @file_options
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @app_option
-def apply(
-    file: str,
-    *,
-    name: str | None,
-    prune: bool,
-    take_back: bool,
-    store: str,
-    yes: bool,
-    app: str | None,
-) -> None:
+def apply(made: FileDraft, *, store: str, yes: bool, app: str | None) -> None:
     """Make the changes that `duly plan` shows: all of them, or none.
 
     Edits that people made since the file was applied last stay, unless --take-back is given.
@@ -130,7 +121,6 @@ def apply(
     Exit codes: 0 done, 1 the database changed or you answered no, 2 the file or the command line
     is wrong, 3 no such file, 5 the database cannot be reached, 6 drift is left.
     """
-    made = _draft(file, name=name, prune=prune, take_back=take_back, store=store)
     _show(made)
     if not made.is_written:
         _check_targets(made)
@@ -162,16 +152,6 @@ def export(store: str) -> None:
         shown = ", ".join(kept[:MOST_NAMED]) + (", …" if len(kept) > MOST_NAMED else "")
         say(f"note: this file contains values that other commands hide ({shown}): keep it private")
     click.echo(write(sheet), nl=False)
-
-
-def _draft(file: str, *, name: str | None, prune: bool, take_back: bool, store: str) -> FileDraft:
-    sheet = read_sheet(file)
-    known = name or Path(file).name
-
-    async def made(there: Store) -> FileDraft:
-        return await draft(there, sheet, file=known, prune=prune, take_back=take_back)
-
-    return run(_on_an_empty_store(store, made)) if _is_missing(store) else ask(store, made)
 
 
 def _is_missing(store: str) -> bool:
