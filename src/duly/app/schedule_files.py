@@ -53,6 +53,7 @@ from duly.views import filled as filled_view
 _WHAT_RUNS: Final = frozenset((*KINDS, "args", "cwd", "env", "stdin"))
 _LABEL: Final = tuple(one.name for one in SCHEDULE_FIELDS if not one.path)
 _OF_THE_TASK: Final = ("task", "args", "version", "limits", "needs")
+_OF_THE_CALL: Final = ("args", "queue", "priority", "title", "limits", "needs", "terms")
 _POLICIES: Final = tuple(field.name for field in fields(Policies) if field.name in SCHEDULE)
 
 
@@ -280,17 +281,8 @@ def filled(entry: ScheduleEntry, tasks: Registry | None) -> Plan:
     retry = call.retry
     if entry.attempts is not None:
         retry = replace(definition.retry, attempts=entry.attempts).as_json()
-    return replace(
-        made,
-        args=call.args,
-        queue=call.queue,
-        priority=call.priority,
-        title=call.title,
-        limits=call.limits,
-        needs=call.needs,
-        terms=call.terms,
-        policies=replace(made.policies, retry=retry),
-    )
+    said = {name: getattr(call, name) for name in _OF_THE_CALL}
+    return replace(made, policies=replace(made.policies, retry=retry), **said)
 
 
 @cache

@@ -24,6 +24,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from duly.django.app import duly
 from duly.model.access import Role, User
+from duly.web.wsgi import decoded
 
 # The permission for each role, the highest first.
 ROLES: Final[dict[str, Role]] = {
@@ -83,11 +84,8 @@ def _streamed(request: Any, user: User | None, root: str) -> StreamingHttpRespon
     path = root + request.path[len(root) :]
     scope = {**request.scope, "root_path": root, "path": path, _USER: user}
     start, pieces = async_to_sync(_begin)(scope, request.body)
-    headers = [
-        (name.decode("latin-1"), value.decode("latin-1")) for name, value in start["headers"]
-    ]
     response = StreamingHttpResponse(pieces, status=start["status"])
-    return _with_headers(response, headers)
+    return _with_headers(response, decoded(start["headers"]))
 
 
 async def _begin(scope: dict[str, Any], body: bytes) -> tuple[dict[str, Any], AsyncIterator[bytes]]:

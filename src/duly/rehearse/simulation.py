@@ -211,17 +211,9 @@ async def live_through(
         await migrate_tables(store)
         for one in lived:
             clock.moment = start
-            world = _Uneven(
-                store,
-                clock,
-                WhatIf(
-                    plan=one.plan,
-                    start=start,
-                    end=end,
-                    runtime=one.runtime,
-                    outages=[Outage(*outage)],
-                ),
-            )
+            down = [Outage(*outage)]
+            what = WhatIf(plan=one.plan, start=start, end=end, runtime=one.runtime, outages=down)
+            world = _Uneven(store, clock, what)
             await world.begin()
             await world.pass_to(end)
             await world.leave()

@@ -4,7 +4,7 @@ Acknowledged items are left out until something new happens. That no scheduler i
 acknowledged: it is a condition that lasts, not an event.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ from duly.model.worker import WorkerInfo
 from duly.policy.redaction import redacted
 from duly.policy.why import LocalClock, SuggestedCommand, first_line, what_is_missing
 from duly.policy.why.answer import plural, start_node
-from duly.store.activity import NotKept
+from duly.store.activity import NotKept, WaitingKind
 from duly.store.maintenance import OVERDUE, StoreProgress
 from duly.store.store import Store
 from duly.views.overdue import OverdueRuns
@@ -113,34 +113,36 @@ async def without_worker(store: Store, living: Sequence[WorkerInfo]) -> list[Nee
     """
     living = present(living)
     paused = {queue.name for queue in await store.work.queues() if queue.paused}
-    found = []
-    for kind in await store.activity.waiting(patience=PATIENCE):
-        many = plural(kind.jobs, "job")
-        word = "signature" if kind.waits == "signature" else "no worker"
-        show = SuggestedCommand("see one", f"duly why {kind.job_id}")
-        if kind.waits == "signature":
-            said = f"{many} blocked, signature changed: {kind.reason}"
-            commands: tuple[SuggestedCommand, ...] = (show,)
-        else:
-            missing = what_is_missing(living, task=kind.task, queue=kind.queue, needs=kind.needs)
-            if missing is None or kind.queue in paused:
-                continue
-            why, command = missing
-            said = f"{many} wait{'s' * (kind.jobs == 1)} for a worker: {why}"
-            commands = (show, command) if command else (show,)
-        found.append(
-            Need(
-                name=kind.task,
-                kind=word,
-                sentence=said,
-                due_at=kind.since,
-                moments=kind.jobs,
-                job_id=kind.job_id,
-                commands=commands,
-                matter=Matter(subject=f"task:{kind.task}", kind=word, until=kind.last),
-            )
-        )
-    return found[:MOST_NEEDS]
+    waiting = await store.activity.waiting(patience=PATIENCE)
+    found = (_waiting(kind, living, paused) for kind in waiting)
+    return [need for need in found if need is not None][:MOST_NEEDS]
+
+
+def _waiting(
+    kind: WaitingKind, living: Sequence[WorkerInfo], paused: Collection[str]
+) -> Need | None:
+    many, word = plural(kind.jobs, "job"), "signature"
+    commands: tuple[SuggestedCommand, ...] = (
+        SuggestedCommand("see one", f"duly why {kind.job_id}"),
+    )
+    said = f"{many} blocked, signature changed: {kind.reason}"
+    if kind.waits != "signature":
+        missing = what_is_missing(living, task=kind.task, queue=kind.queue, needs=kind.needs)
+        if missing is None or kind.queue in paused:
+            return None
+        why, command = missing
+        word, said = "no worker", f"{many} wait{'s' * (kind.jobs == 1)} for a worker: {why}"
+        commands = (*commands, command) if command else commands
+    return Need(
+        name=kind.task,
+        kind=word,
+        sentence=said,
+        due_at=kind.since,
+        moments=kind.jobs,
+        job_id=kind.job_id,
+        commands=commands,
+        matter=Matter(subject=f"task:{kind.task}", kind=word, until=kind.last),
+    )
 
 
 def _overdue(progress: StoreProgress, overdue: OverdueRuns | None) -> list[Need]:

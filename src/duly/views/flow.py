@@ -183,16 +183,13 @@ def flow_view(
     critical = critical_path(flow.steps, now)
     jobs = {job.id: job for job in step_jobs}
     failed = first_failed(flow)
-    return FlowView(
-        id=flow.id,
+    return filled(
+        FlowView,
+        flow,
         steps=len(flow.steps),
-        remaining=flow.remaining,
-        failed=flow.failed,
         sentence=how_far(flow),
         summary=how_far(flow, brief=True),
         first_failed=None if failed is None else failed.number + 1,
-        opened_at=flow.opened_at,
-        ended_at=flow.ended_at,
         items=tuple(
             _step_view(
                 step,

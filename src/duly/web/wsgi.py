@@ -79,10 +79,7 @@ class WsgiDashboard:
         async def send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 answer.status = message["status"]
-                answer.headers = [
-                    (name.decode("latin-1"), value.decode("latin-1"))
-                    for name, value in message["headers"]
-                ]
+                answer.headers = decoded(message["headers"])
             else:
                 answer.body += message.get("body", b"")
 
@@ -94,6 +91,10 @@ class WsgiDashboard:
         except Exception:  # noqa: BLE001 - the application has answered with an error page
             environ["wsgi.errors"].write(traceback.format_exc())
         return answer
+
+
+def decoded(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
 
 
 def _scope(environ: WSGIEnvironment, user: User | None) -> Scope:

@@ -158,11 +158,11 @@ def rewind(*, name: str | None, to: str | None, ahead: bool, utc: bool, store: s
 
     async def rewound(there: Store) -> list[StoredSchedule]:
         progress = await there.maintenance.progress()
-        names = progress.ahead if name is None else [name]
         moment = progress.now
         if name is not None and to is not None:
-            zone = await zone_of(there, name)
-            moment = read_past(to, zone=zone or View().zone, what="--to", now=progress.now)
+            zone = await zone_of(there, name) or View().zone
+            moment = read_past(to, zone=zone, what="--to", now=progress.now)
+        names = progress.ahead if name is None else [name]
         return [await there.schedules.rewind(one, to=moment) for one in names]
 
     done = ask(store, rewound)

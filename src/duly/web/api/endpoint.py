@@ -167,23 +167,20 @@ class Router:
             hints = get_type_hints(run)
             answer, given, parts = hints.pop("return"), [*hints.values()][1:], PART.findall(path)
             summary, _, about = cleandoc(run.__doc__ or "").partition("\n\n")
-            self.endpoints.append(
-                Endpoint(
-                    method=method,
-                    path=path,
-                    role=role,
-                    run=run,
-                    summary=summary.removesuffix("."),
-                    about=" ".join(about.split()),
-                    tag=self.tag,
-                    body=given[-1] if len(given) > len(parts) else Nothing,
-                    answer=None if answer is type(None) else answer,
-                    numbered=[
-                        part for part, kind in zip(parts, given, strict=False) if kind is int
-                    ],
-                    **options,
-                )
+            endpoint: Endpoint[Any, Any] = Endpoint(
+                method=method,
+                path=path,
+                role=role,
+                run=run,
+                summary=summary.removesuffix("."),
+                about=" ".join(about.split()),
+                tag=self.tag,
+                body=given[-1] if len(given) > len(parts) else Nothing,
+                answer=None if answer is type(None) else answer,
+                numbered=[part for part, kind in zip(parts, given, strict=False) if kind is int],
+                **options,
             )
+            self.endpoints.append(endpoint)
             return run
 
         return declare
