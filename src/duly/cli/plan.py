@@ -33,6 +33,7 @@ from duly.files.entry_plans import call_of, has_secrets
 from duly.files.file_text import read, write
 from duly.files.schedule_file import table
 from duly.model.outcome import SEND
+from duly.policy.redaction import some
 from duly.registry.registry import Registry
 
 DRIFT: Final = 6
@@ -149,7 +150,7 @@ def export(store: str) -> None:
         say(f"note: {note}")
     kept = [entry.name for entry in sheet.schedules.values() if has_secrets(entry)]
     if kept:
-        shown = ", ".join(kept[:MOST_NAMED]) + (", …" if len(kept) > MOST_NAMED else "")
+        shown = some(kept, MOST_NAMED)
         say(f"note: this file contains values that other commands hide ({shown}): keep it private")
     click.echo(write(sheet), nl=False)
 
@@ -190,7 +191,7 @@ def _check(made: FileDraft, app: str | None) -> None:
     _check_targets(made)
     needing = made.needing_an_app()
     if needing and app is None and not has_app(settled()):
-        names = ", ".join(needing[:MOST_NAMED]) + (", …" if len(needing) > MOST_NAMED else "")
+        names = some(needing, MOST_NAMED)
         say(f"note: no app is named, so the tasks of {names} were not checked: use --app APP")
         return
     made.steps(_tasks(made, app))

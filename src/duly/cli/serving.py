@@ -15,6 +15,7 @@ from duly.cli.app_and_store import app_of, imported, run, settled, store_line
 from duly.cli.options import split_settings
 from duly.cli.output import log_as_json, say
 from duly.errors import InvalidValue
+from duly.policy.redaction import some
 
 if TYPE_CHECKING:
     from duly.app import NodeLifecycle, NodeOptions, WorkerOptions, WorkerWords
@@ -206,7 +207,7 @@ def _introduction(registry: "Registry", queues: Sequence[str], slots: int) -> st
     """Return the worker's queues, concurrency and tasks, and the queues that it does not serve."""
     lines = [
         f"queues: {', '.join(queues)} (concurrency {slots})",
-        f"tasks: {_some([definition.name for definition in registry]) or NO_TASKS}",
+        f"tasks: {some([definition.name for definition in registry], MOST_NAMED) or NO_TASKS}",
     ]
     others: dict[str, str] = {}
     for definition in registry:
@@ -217,10 +218,6 @@ def _introduction(registry: "Registry", queues: Sequence[str], slots: int) -> st
         flags = ",".join([*queues, *sorted(others)])
         lines.append(f"queues without a worker here: {named}; add --queues {flags}")
     return "\n".join(lines)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
 
 def take_secret() -> None:
@@ -308,4 +305,5 @@ def _warn_of_disabled_tasks(sheet: "ScheduleFile", settings: "Settings") -> None
     for kind, what in (("shell", ("shell", "command")), ("http", ("http",))):
         found = [entry.name for entry in sheet.schedules.values() if entry.kind in what]
         if found and kind not in settings.allow:
-            say(f"{kind} is disabled here; jobs of {_some(found)} will wait: add --allow {kind}")
+            jobs = f"jobs of {some(found, MOST_NAMED)} will wait"
+            say(f"{kind} is disabled here; {jobs}: add --allow {kind}")

@@ -266,6 +266,11 @@ def one_line(text: str, *, tabs: bool = False) -> str:
     return "".join(letter if letter.isprintable() or letter in keep else " " for letter in text)
 
 
+def some(names: Sequence[str], most: int) -> str:
+    """Return the first names, with an ellipsis if there are more than ``most``."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
 def shortened(text: str, longest: int = 60) -> str:
     """Return the text, cut at so many characters with an ellipsis."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

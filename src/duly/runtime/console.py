@@ -17,7 +17,7 @@ from duly.durations import about
 from duly.engine.timekeeper import ORDINARY
 from duly.events import Emit, EngineEvent
 from duly.model.job import is_built_in
-from duly.policy.redaction import json_text, one_line, printable, redacted, redacted_for
+from duly.policy.redaction import json_text, one_line, printable, redacted, redacted_for, some
 from duly.registry.context import current_or_none
 from duly.rules import show_duration
 from duly.settings import Settings
@@ -189,8 +189,7 @@ def _declared(event: events.SchedulesDeclared) -> str | None:
 
 
 def _named(what: str, names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
-    return f"{what} {shown}" if names else ""
+    return f"{what} {some(names, MOST_NAMED)}" if names else ""
 
 
 def _rounded(length: timedelta) -> str:

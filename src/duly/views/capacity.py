@@ -13,6 +13,7 @@ from duly.engine.death_watch import is_gone, present
 from duly.model.job import StoredJob
 from duly.model.limit import LimitInfo, Queue
 from duly.model.worker import Order, WorkerInfo
+from duly.policy.redaction import some
 from duly.policy.why.answer import plural
 from duly.store.activity import MOST_COUNTED, Depth
 from duly.store.store import Store
@@ -334,7 +335,7 @@ async def unheard_queue(store: Store, queue: str) -> str | None:
     names = sorted({name for worker in living for name in worker.queues})
     if not living:
         return f'no worker is running, and so none listens to the queue "{queue}"'
-    theirs = ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
+    theirs = some(names, MOST_NAMED)
     said = f'no worker listens to the queue "{queue}": they listen to {theirs}'
     return None if queue in names else f"{said}{_meant(queue, names)}"
 
