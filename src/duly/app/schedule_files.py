@@ -403,7 +403,10 @@ def live_sheet(standing: StoredDefinitions, sheets: Collection[ScheduleFile]) ->
     queues = {name for sheet in sheets for name in sheet.queues} & {*standing.queues}
     limits = {name for sheet in sheets for name in sheet.limits} & {*standing.limits}
     return ScheduleFile(
-        schedules={name: _live_entry(found) for name, found in standing.schedules.items()},
+        schedules={
+            name: replace(entry_of(found), attempts=attempts_of(found.plan))
+            for name, found in standing.schedules.items()
+        },
         queues={name: queue_entry(standing.queues[name]) for name in queues},
         limits={
             name: limit_entry(rule)
@@ -427,10 +430,6 @@ def queue_entry(queue: Queue) -> QueueEntry:
 def limit_entry(rule: LimitRule) -> LimitEntry:
     rate = str(rule.rate) if rule.rate else None
     return LimitEntry(name=rule.name, concurrency=rule.concurrency, rate=rate)
-
-
-def _live_entry(schedule: StoredSchedule) -> ScheduleEntry:
-    return replace(entry_of(schedule), attempts=attempts_of(schedule.plan))
 
 
 async def _exported_schedules(store: Store) -> tuple[dict[str, ScheduleEntry], list[str]]:

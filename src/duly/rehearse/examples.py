@@ -43,7 +43,7 @@ async def examples(store: Store, name: str, *, now: datetime) -> list[Example]:
 
 
 async def examples_of(plan: Plan, *, now: datetime, usual: timedelta | None) -> list[Example]:
-    plan = _calm(plan)
+    plan = replace(plan, policies=replace(plan.policies, jitter=None))  # it would blur the example
     moments = _moments(plan, now)
     if len(moments) < SHOWN:
         return []
@@ -51,11 +51,6 @@ async def examples_of(plan: Plan, *, now: datetime, usual: timedelta | None) -> 
     # Short enough to end before the outage: the example is not about lost jobs.
     runtime = min(max(usual or gap * A_PART, SHORTEST), gap * A_LARGE_PART)
     return [await _outage(plan, moments, runtime, now=now), await _overlap(plan, moments)]
-
-
-def _calm(plan: Plan) -> Plan:
-    """Return the plan without jitter, which would blur the example."""
-    return replace(plan, policies=replace(plan.policies, jitter=None))
 
 
 def _moments(plan: Plan, now: datetime) -> Sequence[datetime]:

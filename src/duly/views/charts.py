@@ -254,12 +254,9 @@ def _ended(charts: Charts, now: datetime) -> dict[str, float]:
     found: dict[str, float] = {}
     for minute, share in ((start, 1.0), (start - MINUTE, 1.0 - (now - start) / MINUTE)):
         for name, one in charts.minute(minute).items():
-            found[name] = found.get(name, 0.0) + _all(one) * share
+            ended = one.succeeded + one.failed + one.others
+            found[name] = found.get(name, 0.0) + ended * share
     return found
-
-
-def _all(one: EndedStats) -> int:
-    return one.succeeded + one.failed + one.others
 
 
 HOURS = 24

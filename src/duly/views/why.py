@@ -266,13 +266,9 @@ async def _row(
             return next((row for row in clock if row.due_at == (moment or start)), clock[0])
         if rows:  # a manual run; the clock's moment may be in a row that covers many
             over = None if moment is None else await store.ledger.covering(name, moment)
-            return over or _latest_of(rows, rows[-1].due_at)
+            # A moment may have been requested several times: the last request counts.
+            return over or next(row for row in rows if row.due_at == rows[-1].due_at)
     return None if moment is None else await store.ledger.covering(name, moment)
-
-
-def _latest_of(rows: Sequence[StoredFire], moment: datetime) -> StoredFire:
-    """Return the last fire of a moment that was requested several times."""
-    return next(row for row in rows if row.due_at == moment)
 
 
 async def _absent(

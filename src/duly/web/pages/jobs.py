@@ -72,7 +72,7 @@ async def jobs(request: WebRequest) -> Values:
     try:
         wanted = parse_filter(words)
         values |= {
-            "is_failed": _may_have_failed(wanted),
+            "is_failed": not wanted.states or State.FAILED in wanted.states,
             "schedules": await _named(request, wanted),
         }
         return values | await _found(request, wanted)
@@ -138,10 +138,6 @@ async def _found(request: WebRequest, wanted: Filter) -> dict[str, Any]:
         "searched_to": found.searched_to,
         "is_full": len(found.items) == LIMIT,
     }
-
-
-def _may_have_failed(wanted: Filter) -> bool:
-    return not wanted.states or State.FAILED in wanted.states
 
 
 async def _completions(request: WebRequest) -> list[str]:
