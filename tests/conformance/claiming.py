@@ -4,9 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from duly.engine.maintenance import MARGIN, judged
 from duly.model.job import Claimed, JobRequest
 from duly.model.limit import NamedLimit, Queue, Rate
 from duly.model.outcome import Mismatched, Raised, Returned
+from duly.model.states import State
 from duly.policy.retry import Retry
 from duly.store.values import CAREFUL, CLOCK, IDLE, LOW, NORMAL, SUSPECT
 from tests.conformance.expect import equal, holds
@@ -66,6 +68,22 @@ async def what_crashed_with_its_worker_is_found_among_the_suspects(world: World)
         [suspect] = await ask(world, shelf=SUSPECT)
         equal((suspect.id, suspect.attempt, suspect.crashes), (number, 2, 1))
         await world.end(suspect)
+
+
+@check
+async def what_had_not_begun_when_its_worker_died_is_not_a_suspect(world: World) -> None:
+    number = await world.enqueue(call())
+    for begun in (False, True):
+        [job] = await _with_care(world)
+        equal(await world.store.work.has_begun(job, begun=False), True)
+        if begun:
+            equal(await world.store.work.has_begun(job, begun=True), True)
+        await world.store.work.end_lease(world.worker)
+        world.worker = 0
+        await world.store.maintenance.take_back(judged, after=0, margin=MARGIN, limit=10)
+        equal(await world.store.work.has_begun(job, begun=True), False, "it is not claimed")
+        found = await world.job(number)
+        equal((found.state, found.attempt, found.crashes), (State.READY, int(begun), int(begun)))
 
 
 @check

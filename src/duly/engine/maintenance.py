@@ -21,7 +21,7 @@ from duly.engine.timekeeper import (
 )
 from duly.errors import DulyError
 from duly.events import EventsHandled, JobsExpired, JobsReadied, JobsTakenBack, Pruned
-from duly.model.outcome import Lost
+from duly.model.outcome import Lost, Returned
 from duly.policy.verdict import Tried, Verdict, judge
 from duly.store.maintenance import Retention
 from duly.store.store import Store
@@ -191,6 +191,9 @@ class Reaper(ClockedService):
 def judged(job: LostJob, now: datetime) -> Verdict:
     """Decide about a job that was lost with its worker; it is retried at once, without jitter."""
     reason = "it has ended" if job.has_ended else "its lease ended"
+    if not job.has_begun:
+        unbegun = Returned(f"lost with {job.worker_name or 'its worker'} before it began: {reason}")
+        return judge(Tried.of(job), unbegun, now, dice=0.0)
     lost = Lost(worker=job.worker, reason=reason, alone=job.alone, name=job.worker_name)
     return judge(Tried.of(job), lost, now, dice=0.0)
 

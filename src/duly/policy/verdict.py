@@ -5,7 +5,8 @@ Three numbers are kept apart. An attempt that raised or timed out uses up one of
 of another job or of a deploy, so it keeps its tries and runs again at once. A job that has crashed
 ``POISON`` times probably causes the crashes and is not run again. After ``SUSPECT`` crashes the job
 runs in a process of its own; if its worker dies and that process does not, the job is probably not
-the cause and fails only after ``HAUNTED`` crashes. The attempt number rises in both cases, so the
+the cause and fails only after ``HAUNTED`` crashes. While it waits for that process it has not
+begun, and the death of its worker does not count. The attempt number rises in both cases, so the
 number of tries is ``attempt - crashes``.
 """
 

@@ -16,7 +16,7 @@ from typing import Final, TypedDict, Unpack
 from duly.engine.death_watch import DeathWatch
 from duly.engine.executors import Executor
 from duly.engine.executors.in_process import CoroutineExecutor, ThreadExecutor
-from duly.engine.executors.process.pool import ProcessExecutor, ProcessPool
+from duly.engine.executors.process.pool import HasBegun, ProcessExecutor, ProcessPool
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.lease import LEASE, PATIENCE
 from duly.engine.loop import Loop, Service, ServiceProgress
@@ -190,7 +190,14 @@ def make_worker(
     def executors(journal: JournalWriter) -> dict[str, Executor]:
         found: dict[str, Executor] = {"async": CoroutineExecutor(), "thread": ThreadExecutor()}
         if target is not None:
-            found |= _processes(target, options, url=url, journal=journal, emit=emit)
+            found |= _processes(
+                target,
+                options,
+                url=url,
+                journal=journal,
+                emit=emit,
+                has_begun=store.work.has_begun,
+            )
         return found
 
     def transaction(job: Claimed, definition: Definition) -> JobTransaction:
@@ -236,7 +243,13 @@ def allow_builtin(
 
 
 def _processes(
-    target: str, options: WorkerOptions, *, url: str | None, journal: JournalWriter, emit: Emit
+    target: str,
+    options: WorkerOptions,
+    *,
+    url: str | None,
+    journal: JournalWriter,
+    emit: Emit,
+    has_begun: HasBegun,
 ) -> dict[str, Executor]:
     pool = ProcessPool(
         target=target,
@@ -249,7 +262,9 @@ def _processes(
     isolated = ProcessPool(target=target, size=options.concurrency, recycle_jobs=1, emit=emit)
     return {
         "process": ProcessExecutor(pool, listener=journal, url=url, lease=options.lease),
-        ALONE: ProcessExecutor(isolated, listener=journal, url=url, lease=options.lease),
+        ALONE: ProcessExecutor(
+            isolated, listener=journal, url=url, lease=options.lease, has_begun=has_begun
+        ),
     }
 
 

@@ -516,7 +516,7 @@ def _fitting(living: Iterable[WorkerInfo]) -> Iterator[dict[str, str]]:
 
 _LOST = (
     "id fence attempt crashes retry worker schedule_id task key isolates worker_name has_ended "
-    "parent step"
+    "parent step reason"
 )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from duly.model.flow import FlowPlan
 from duly.model.job import Claimed, StoredJob
@@ -82,6 +82,10 @@ class LimitStep:
 Step: TypeAlias = ScheduleStep | QueueStep | LimitStep
 
 
+# What is said of a claimed job until the process of its own is ready.
+NOT_BEGUN: Final = "waits for a process of its own"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostJob:
     """A running job whose worker has no lease."""
@@ -100,11 +104,17 @@ class LostJob:
     isolates: bool = False  # the worker runs jobs that crashed before in processes of their own
     worker_name: str = ""  # empty: nothing is known of the worker any more
     has_ended: bool = False  # the worker did not fall silent: it is known to have ended
+    reason: str = ""
 
     @property
     def alone(self) -> bool:
         """Return whether the job had crashed before, and ran in a process of its own."""
         return self.isolates and self.crashes >= SUSPECT_CRASHES
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether the job may have begun when its worker was lost."""
+        return self.reason != NOT_BEGUN
 
 
 # A job that is settled: from its claim, from its reclaim, or reported by another system.

@@ -23,6 +23,7 @@ from duly.store.transactions import ready_in
 from duly.store.values import (
     CAREFUL,
     JOBS,
+    NOT_BEGUN,
     QUEUES,
     READY,
     WORKERS,
@@ -156,6 +157,16 @@ class WorkStore(Noun):
         if taken.opens:
             self._db.nudge(JOBS)
         return Claims(jobs=taken.jobs, full=taken.full, opens_in=taken.opens_in)
+
+    @verb(None)
+    async def has_begun(self, job: Claimed, *, begun: bool) -> bool:
+        """Say of a claimed job that it waits for its process, and then that it begins.
+
+        Return whether it is still claimed. If its worker dies before it begins, it is not to blame.
+        """
+        reason = "" if begun else NOT_BEGUN
+        said = Ask("say_of_job", {"id": job.id, "fence": job.fence, "reason": reason})
+        return bool(await self._db.write_one(said))
 
     @verb(None)
     def has_room(self, queues: Sequence[str]) -> None:

@@ -174,6 +174,26 @@ class Deaf:
         pass
 
 
+@pytest.mark.parametrize("claimed", [True, False])
+async def test_a_job_begins_when_its_process_is_ready_and_if_it_is_still_claimed(
+    pool: ProcessPool, *, claimed: bool
+) -> None:
+    noted: list[tuple[bool, int]] = []
+
+    async def has_begun(_: Claimed, *, begun: bool) -> bool:
+        noted.append((begun, len(pool.pids())))
+        return claimed
+
+    executor = ProcessExecutor(pool, listener=Deaf(), has_begun=has_begun)
+    async with memory_store() as store:
+        bench = Bench(store, registry=chores.registry, executors={"process": executor})
+        bench.runner.take(await bench.claimed("pid"))
+        await until(lambda: not bench.runner.running)
+    assert noted == [(False, 0), (True, 1)], "with the number of processes"
+    outbox = bench.runner.outbox
+    assert (len(outbox.done), len(outbox.settlements)) == ((1, 0) if claimed else (0, 1))
+
+
 async def warmed(pool: ProcessPool) -> int:
     """The child that has just run a job, and waits."""
     found = await outcome_of(pool, order("pid"))

@@ -61,7 +61,7 @@ select id, name, queues, signatures, slots, resources, isolates, host, version, 
 -- the primary key past every waiting job.
 select job.id, job.fence, job.attempt, job.crashes, job.retry, job.worker, job.schedule_id, job.task,
        job.key, coalesce(holder.isolates, false), coalesce(holder.name, ''),
-       coalesce(holder.lease_until, 1) = 0, job.parent, job.step
+       coalesce(holder.lease_until, 1) = 0, job.parent, job.step, job.reason
   from duly.job {indexed by job_running}
   left join duly.worker as holder on holder.id = job.worker
  where job.worker is not null and job.id + 0 > :after
@@ -71,6 +71,12 @@ select job.id, job.fence, job.attempt, job.crashes, job.retry, job.worker, job.s
                       and worker.lease_until + :margin::bigint > {now})
  order by job.id + 0
  limit :limit;
+
+-- name: say_of_job
+update duly.job
+   set reason = :reason
+ where id = :id and fence = :fence and state || '' = 'running'
+returning id;
 
 -- name: forget_workers
 delete from duly.worker

@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
@@ -25,6 +26,7 @@ from duly.engine.executors.process.frames import (
 )
 from duly.engine.executors.process.run import ProcessRun
 from duly.engine.lease import LEASE
+from duly.errors import StoreUnavailable
 from duly.events import ChildNotStarted
 from duly.model.job import Claimed
 from duly.model.outcome import Completed, Outcome, Returned, TimedOut
@@ -52,6 +54,7 @@ class StartBackoff:
 
 
 Emit: TypeAlias = Callable[[ChildNotStarted], None]
+OnReady: TypeAlias = Callable[[], Awaitable[bool]]
 
 START_LIMIT = 300.0  # seconds to import an application, from a cold disk if need be
 _GOODBYE = 0.5
@@ -94,14 +97,22 @@ class ProcessPool:
         self._is_closed = False
 
     async def run(
-        self, request: RunRequest, *, on_log: OnLog, on_progress: OnProgress
+        self,
+        request: RunRequest,
+        *,
+        on_log: OnLog,
+        on_progress: OnProgress,
+        on_ready: OnReady | None = None,
     ) -> Outcome | Completed:
-        """Run a job and return its outcome. Cancelling this call kills the job."""
+        """Run a job and return its outcome. Cancelling this call kills the job.
+
+        ``on_ready`` is awaited when a child is ready; if it returns False, the job does not begin.
+        """
         job_id = request.job_id
         run = ProcessRun(request, on_log=on_log, on_progress=on_progress)
         self._runs[job_id] = run
         try:
-            return await self._run_in_slot(run, kills=self._kills)
+            return await self._run_in_slot(run, on_ready, kills=self._kills)
         finally:
             run.close()
             if self._runs.get(job_id) is run:
@@ -153,7 +164,9 @@ class ProcessPool:
         for child in self._children:
             child.forget()
 
-    async def _run_in_slot(self, run: ProcessRun, *, kills: int) -> Outcome | Completed:
+    async def _run_in_slot(
+        self, run: ProcessRun, on_ready: OnReady | None, *, kills: int
+    ) -> Outcome | Completed:
         if self._is_closed:
             return Returned()
         if not await self._take_slot(run):
@@ -162,7 +175,11 @@ class ProcessPool:
             child = await self._ready_child(run)
             if child is None:
                 return run.called_off.result()
-            if kills != self._kills:
+            begins = on_ready is None or await self._asked(on_ready, child)
+            if run.called_off.done():
+                self._keep(child)
+                return run.called_off.result()
+            if not begins or child.is_gone or kills != self._kills:
                 self._keep(child)
                 return Returned()
             outcome = await child.run(run)
@@ -170,6 +187,13 @@ class ProcessPool:
             return outcome
         finally:
             self._free_slot()
+
+    async def _asked(self, on_ready: OnReady, child: ChildProcess) -> bool:
+        try:
+            return await on_ready()
+        except BaseException:
+            self._keep(child)
+            raise
 
     async def _take_slot(self, run: ProcessRun) -> bool:
         """Wait for a slot; return False if the run was called off before."""
@@ -286,6 +310,12 @@ class LogListener(Protocol):
     def lines(self, job: Claimed, lines: Sequence[CapturedLine]) -> None: ...
 
 
+class HasBegun(Protocol):
+    """Notes whether a claimed job has begun; returns whether it is still claimed."""
+
+    async def __call__(self, job: Claimed, /, *, begun: bool) -> bool: ...
+
+
 class ProcessExecutor(LoopTimers):
     def __init__(
         self,
@@ -294,8 +324,11 @@ class ProcessExecutor(LoopTimers):
         listener: LogListener,
         url: str | None = None,
         lease: timedelta = LEASE,
+        has_begun: HasBegun | None = None,
     ) -> None:
+        """``has_begun`` notes that a job waits for its child, and then that it begins."""
         self._pool = pool
+        self._has_begun = has_begun
         self.concurrency: int = pool.size
         self._listener = listener
         self._url = url
@@ -336,14 +369,20 @@ class ProcessExecutor(LoopTimers):
             lease=self._lease,
         )
         outcome: Outcome | Completed = Returned("interrupted: its worker stops")
+        note = self._has_begun
         try:
+            if note:
+                await note(job, begun=False)
             outcome = await self._pool.run(
                 request,
                 on_log=lambda lines: self._listener.lines(job, lines),
                 on_progress=run.progress,
+                on_ready=partial(note, job, begun=True) if note else None,
             )
         except asyncio.CancelledError:
             pass
+        except StoreUnavailable:
+            outcome = Returned("given back unstarted: the store did not answer")
         except Exception as error:  # noqa: BLE001 - as when there are no more descriptors: the attempt has failed
             outcome = raised(error, definition.retry)
         finally:
