@@ -476,7 +476,7 @@ class ClaimPlanner(ShelfPlanner):
             self.nudged = True
             raise
         now = self.runner.time()
-        self._peek_from = now + expensive_pause(now - self.peeked_at)
+        self._peek_from = now + min(expensive_pause(now - self.peeked_at), BUSY_PEEK_SECONDS)
         if not self._found_empty.isdisjoint(QueueShelf(*one[:2]) for one in found):
             self._settings_at = float("-inf")  # perhaps the settings of the queue have changed
         self._found_empty.clear()
