@@ -55,7 +55,7 @@ check: .venv/installed-dev ## Format, lint, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: .venv/installed-dev ## Measure it (ARGS="name of a benchmark")
+bench: .venv/installed-dev ## Compare it with its peers (ARGS="--page", ARGS=growth, ARGS=delayed)
 	$(BIN)/python -m benchmarks $(ARGS)
 
 campaign: .venv/installed-dev ## Kill nodes, stop them, crash their database: every story (ARGS="kills --seconds 600")

@@ -1,4 +1,4 @@
-"""``make bench``: every benchmark, or those that are named, one of them with options of its own.
+"""``make bench``: duly beside its peers, or the benchmarks that are named.
 
 A benchmark compares with something else in the same run and prints the ratio, because machines are
 noisy and a figure alone says little.
@@ -8,30 +8,39 @@ import sys
 from collections.abc import Callable
 from itertools import takewhile
 
-from benchmarks import delayed, flows, listing, rules, schedules, streams
+from benchmarks import delayed, flows, growth, listing, rules, schedules, streams
 from benchmarks.queue import main as queue
 
-BENCHMARKS: dict[str, Callable[..., None]] = {
-    "rules": rules.main,
+WITH_OPTIONS: dict[str, Callable[..., None]] = {
+    "queue": queue.main,  # alone: the comparison with peers
+    "growth": growth.main,
+    "delayed": delayed.main,
+}
+OTHERS: dict[str, Callable[[], None]] = {
     "schedules": schedules.main,
+    "flows": flows.main,
     "listing": listing.main,
     "streams": streams.main,
-    "flows": flows.main,
-    "delayed": delayed.main,
-    "queue": queue.main,
+    "rules": rules.main,
 }
 
 
 def main() -> None:
-    names = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
-    options = sys.argv[1 + len(names) :]
+    words = sys.argv[1:]
+    given = list(takewhile(lambda word: not word.startswith("-"), words))
+    names, options = given or ["queue"], words[len(given) :]
     for name in names:
-        if name not in BENCHMARKS:
-            sys.exit(f'"{name}" is not a benchmark; there are: {", ".join(BENCHMARKS)}')
-    if options and names not in (["queue"], ["delayed"]):
-        sys.exit(f"{options[0]} is an option of queue or delayed: make bench ARGS='queue --help'")
-    for name in names or BENCHMARKS:
-        BENCHMARKS[name](*([options] if options else []))
+        if name not in {**WITH_OPTIONS, **OTHERS}:
+            known = ", ".join([*WITH_OPTIONS, *OTHERS])
+            sys.exit(f'"{name}" is not a benchmark; there are: {known}')
+    if options and (len(names) > 1 or names[0] in OTHERS):
+        sys.exit(f"{options[0]}: options are for one of {', '.join(WITH_OPTIONS)}")
+    for name in names:
+        if name in WITH_OPTIONS:
+            WITH_OPTIONS[name](options)
+        else:
+            OTHERS[name]()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -29,19 +29,13 @@ class Producer(Protocol):
 
 
 class Contestant(Protocol):
-    """One way to keep a queue, with one setting."""
+    """One way to run jobs or schedules, with one setting."""
 
     name: ClassVar[str]
     database: ClassVar[str]  # "SQLite", or "PostgreSQL", with its version where it is measured
     role: ClassVar[Role]
-    bulk: ClassVar[bool]  # whether many jobs can be enqueued by one call
     durable: ClassVar[bool]  # whether a job that is enqueued survives the machine
-
-    # Statements for the harness, which has a connection of its own.
-    unfinished: ClassVar[str]  # a row for each job that waits or runs
-    finished: ClassVar[str | None]  # the number of jobs that have ended well; None: nobody knows
-    settle: ClassVar[str]  # when the queue has been filled
-    bury: ClassVar[str]  # make :count finished jobs of one; nothing: they are not kept
+    once: ClassVar[bool]  # whether it is measured on the newest PostgreSQL only
 
     place: Place
 
@@ -50,11 +44,37 @@ class Contestant(Protocol):
     async def prepare(self) -> None:
         """Make the tables."""
 
-    async def producers(self, count: int) -> Sequence[Producer]:
-        """As many callers, each to be closed."""
-
     def worker(self) -> Sequence[str]:
         """The command of a worker process."""
 
     def environment(self) -> dict[str, str]:
         """What the worker is told beyond the place."""
+
+
+class Queue(Contestant, Protocol):
+    """A contestant for the questions about jobs."""
+
+    bulk: ClassVar[bool]  # whether many jobs can be enqueued by one call
+    slowness: ClassVar[int]  # it is asked for so many times fewer jobs, since the run is to end
+
+    # Statements for the harness, which has a connection of its own.
+    unfinished: ClassVar[str]  # a row for each job that waits or runs
+    finished: ClassVar[str | None]  # the number of jobs that have ended well; None: nobody knows
+    settle: ClassVar[str]  # when the queue has been filled
+
+    async def producers(self, count: int) -> Sequence[Producer]:
+        """As many callers, each to be closed."""
+
+
+class Scheduler(Contestant, Protocol):
+    """A contestant for the question about schedules."""
+
+    nodes: ClassVar[int]  # how many processes may share the schedules without running them twice
+
+    async def schedule(self) -> None:
+        """Store the schedules, unless the node does it when it starts."""
+
+
+def short_name(kind: type[Contestant]) -> str:
+    """Return the name without the database."""
+    return kind.name.removesuffix(f", {kind.database}")

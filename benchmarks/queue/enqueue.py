@@ -4,16 +4,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from benchmarks.queue.contestant import Contestant, Producer
+from benchmarks.queue.contestant import Producer, Queue
 from benchmarks.queue.places import Places
 
 CALLERS = 32
 
 
 async def enqueue_rates(
-    places: Places, kind: type[Contestant], *, jobs: int
+    places: Places, kind: type[Queue], *, jobs: int
 ) -> tuple[float, float, float | None]:
     """Jobs a second: one by one, by 32 callers, in one call where there is such a call."""
+    jobs //= kind.slowness
     with places.fresh(kind.database) as place:
         contestant = kind(place)
         await contestant.prepare()

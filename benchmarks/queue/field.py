@@ -4,44 +4,62 @@ import importlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from types import ModuleType
+from typing import TypeVar
 
-from benchmarks.queue.contestant import Contestant, Producer, Task
+from benchmarks.queue.contestant import Contestant, Producer, Queue, Task
 from benchmarks.queue.places import Places, Watcher, watcher
 
-MODULES = ("raw_postgres", "raw_sqlite", "duly", "pgqueuer", "procrastinate", "huey")
+# Each module lists its QUEUES and SCHEDULERS.
+MODULES = (
+    "raw_postgres", "raw_sqlite", "duly", "pgqueuer", "procrastinate", "huey",
+    "apscheduler3", "apscheduler4",
+)  # fmt: skip
+
+C = TypeVar("C", bound=Contestant)
 
 
-def contestants(only: Sequence[str], servers: Sequence[str]) -> list[type[Contestant]]:
-    """Return the installed contestants whose names have one of the words, once for each server.
+def installed() -> tuple[list[ModuleType], list[str]]:
+    """Return the modules of contestants, and a sentence about each that is not installed."""
+    found, missing = [], []
+    for name in MODULES:
+        try:
+            found.append(importlib.import_module(f"benchmarks.queue.contestants.{name}"))
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith(("benchmarks", "duly")):
+                raise
+            missing.append(f"{name} was not measured: {error.name} is not installed.")
+    return found, missing
+
+
+def contestants(
+    kinds: Sequence[type[C]], only: Sequence[str], servers: Sequence[str]
+) -> list[type[C]]:
+    """Return the contestants whose names have one of the words, once for each server.
 
     Neighbours in the list share a database, so that their rounds are close to each other in time.
     """
-    found: list[type[Contestant]] = []
-    for name in MODULES:
-        try:
-            module = importlib.import_module(f"benchmarks.queue.contestants.{name}")
-        except ModuleNotFoundError as missing:
-            if (missing.name or "").startswith(("benchmarks", "duly")):
-                raise
-            print(f"left out: {name}, since {missing.name} is not installed")
-            continue
-        found += module.CONTESTANTS
-    databases = [*servers, "SQLite"]
-    found = [on(kind, one) for one in databases for kind in found if one.startswith(kind.database)]
+    newest = [*servers[-1:], "SQLite"]
+    found = [
+        on(kind, one)
+        for one in [*servers, "SQLite"]
+        for kind in kinds
+        if one.startswith(kind.database) and (one in newest or not kind.once)
+    ]
     words = [word.lower() for word in only or [""]]
     return [kind for kind in found if any(word in kind.name.lower() for word in words)]
 
 
-def on(kind: type[Contestant], database: str) -> type[Contestant]:
+def on(kind: type[C], database: str) -> type[C]:
     """The contestant on one database, which is part of its name."""
     return type(kind.__name__, (kind,), {"database": database, "name": f"{kind.name}, {database}"})
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A contestant in a database of its own, with a caller and somebody who watches."""
+    """A queue in a database of its own, with a caller and somebody who watches."""
 
-    contestant: Contestant
+    contestant: Queue
     producer: Producer
     watcher: Watcher
 
@@ -51,7 +69,7 @@ class Round:
 
 
 @asynccontextmanager
-async def fresh_round(places: Places, kind: type[Contestant]) -> AsyncIterator[Round]:
+async def fresh_round(places: Places, kind: type[Queue]) -> AsyncIterator[Round]:
     with places.fresh(kind.database) as place:
         contestant = kind(place)
         await contestant.prepare()
@@ -64,7 +82,7 @@ async def fresh_round(places: Places, kind: type[Contestant]) -> AsyncIterator[R
 
 
 @contextmanager
-def watching(contestant: Contestant) -> Iterator[Watcher]:
+def watching(contestant: Queue) -> Iterator[Watcher]:
     found = watcher(contestant)
     try:
         yield found

@@ -3,7 +3,7 @@
 import random
 from time import monotonic, monotonic_ns
 
-from benchmarks.queue.contestant import Contestant
+from benchmarks.queue.contestant import Queue
 from benchmarks.queue.crew import Crew, crew
 from benchmarks.queue.field import fresh_round
 from benchmarks.queue.jobs import MARKS
@@ -11,20 +11,20 @@ from benchmarks.queue.places import Places
 from duly.clock import sleep
 
 
-async def latencies(places: Places, kind: type[Contestant], *, jobs: int) -> list[float]:
-    """Milliseconds, of jobs that come about every 50 ms, but not in step with any poll."""
+async def latencies(places: Places, kind: type[Queue], *, jobs: int) -> list[float]:
+    """Milliseconds, of jobs that come about every 30 ms, but not in step with any poll."""
     async with fresh_round(places, kind) as one, crew(one.contestant) as worker:
         await one.producer.enqueue("mark", 0)
         await marked(worker, 1)
         await sleep(0.5)  # it has gone to rest
         for _ in range(jobs):
-            await sleep(random.uniform(0.02, 0.08))
+            await sleep(random.uniform(0.01, 0.05))
             await one.producer.enqueue("mark", monotonic_ns())
         marks = await marked(worker, 1 + jobs)
         return [(arrived - sent) / 1e6 for sent, arrived in marks if sent]
 
 
-async def first_job(places: Places, kind: type[Contestant]) -> float:
+async def first_job(places: Places, kind: type[Queue]) -> float:
     """Seconds from the start of a worker process to the first line of a job that waits."""
     async with fresh_round(places, kind) as one:
         await one.producer.enqueue("mark", 0)

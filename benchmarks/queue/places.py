@@ -11,8 +11,8 @@ from typing import Protocol
 
 import psycopg
 
-from benchmarks.queue.contestant import Contestant, Place
-from tests.infrastructure.cluster import installed_programs, running_cluster
+from benchmarks.queue.contestant import Place, Queue
+from tests.infrastructure.cluster import Cluster, installed_programs, running_cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +39,20 @@ class Places:
 
 
 @contextmanager
-def all_places() -> Iterator[Places]:
+def all_clusters() -> Iterator[dict[str, Cluster]]:
     """The oldest PostgreSQL that is found and the newest: plans differ between versions."""
     found = list(installed_programs().items())
     with ExitStack() as stack:
-        yield Places(
-            {
-                f"PostgreSQL {version}": stack.enter_context(
-                    running_cluster(programs, durable=True)
-                ).dsn
-                for version, programs in dict([found[0], found[-1]]).items()
-            },
-            count(),
-        )
+        yield {
+            f"PostgreSQL {version}": stack.enter_context(running_cluster(programs, durable=True))
+            for version, programs in dict([found[0], found[-1]]).items()
+        }
+
+
+@contextmanager
+def all_places() -> Iterator[Places]:
+    with all_clusters() as clusters:
+        yield Places({name: cluster.dsn for name, cluster in clusters.items()}, count())
 
 
 class Watcher(Protocol):
@@ -65,19 +66,22 @@ class Watcher(Protocol):
     def settle(self) -> None:
         """What its project recommends for a table that has just been filled, and a checkpoint."""
 
-    def bury(self, count: int) -> None:
-        """Make many finished jobs of the one that is there."""
+    def transactions(self) -> int | None:
+        """Return how many transactions the database has seen; None if it does not count them."""
+
+    def megabytes(self) -> float | None:
+        """Return the size of the table of live jobs with its indexes; None if nobody knows."""
 
     def close(self) -> None: ...
 
 
-def watcher(contestant: Contestant) -> Watcher:
+def watcher(contestant: Queue) -> Watcher:
     kind = PostgresWatcher if contestant.database.startswith("PostgreSQL") else SqliteWatcher
     return kind(contestant)
 
 
 class PostgresWatcher:
-    def __init__(self, contestant: Contestant) -> None:
+    def __init__(self, contestant: Queue) -> None:
         self._contestant = contestant
         self._connection = psycopg.connect(contestant.place.url, autocommit=True)
 
@@ -92,10 +96,13 @@ class PostgresWatcher:
         self._connection.execute(self._contestant.settle.encode())
         self._connection.execute("checkpoint")
 
-    def bury(self, count: int) -> None:
-        self._connection.execute(filled(self._contestant.bury, count).encode())
-        self._connection.execute("vacuum analyze")
-        self._connection.execute("checkpoint")
+    def transactions(self) -> int | None:
+        asked = "select xact_commit + xact_rollback from pg_stat_database where datname = "
+        return self._number(f"{asked}current_database()")
+
+    def megabytes(self) -> float | None:
+        table = self._contestant.unfinished.split()[-1]
+        return self._number(f"select pg_total_relation_size('{table}')") / 1e6
 
     def close(self) -> None:
         self._connection.close()
@@ -107,7 +114,7 @@ class PostgresWatcher:
 
 
 class SqliteWatcher:
-    def __init__(self, contestant: Contestant) -> None:
+    def __init__(self, contestant: Queue) -> None:
         self._contestant = contestant
         self._connection = sqlite3.connect(
             contestant.place.url, timeout=30, isolation_level=None, check_same_thread=False
@@ -123,8 +130,11 @@ class SqliteWatcher:
     def settle(self) -> None:
         self._connection.executescript(self._contestant.settle)
 
-    def bury(self, count: int) -> None:
-        self._connection.executescript(filled(self._contestant.bury, count))
+    def transactions(self) -> int | None:
+        return None
+
+    def megabytes(self) -> float | None:
+        return None
 
     def close(self) -> None:
         self._connection.close()
@@ -133,11 +143,7 @@ class SqliteWatcher:
         return int(self._connection.execute(asked).fetchone()[0])
 
 
-def few(contestant: Contestant, tail: int) -> str:
+def few(contestant: Queue, tail: int) -> str:
     """Counts no further than it must: it is asked every few milliseconds."""
     some = f"{contestant.unfinished} limit {tail + 1}"
     return f"select count(*) from ({some}) as unfinished"  # noqa: S608 – no stranger writes it
-
-
-def filled(statement: str, count: int) -> str:
-    return statement.replace(":count", str(count))

@@ -3,12 +3,18 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import ClassVar
 
 from benchmarks.queue.contestant import Place, Role, Task
+from benchmarks.queue.crew import program
+from benchmarks.queue.jobs import SCHEDULES, first_moment
 from benchmarks.queue.workers.duly_tasks import mark, nothing
 from duly import Duly
-from duly.app import migrate_store
+from duly.app import migrate_store, open_store
+from duly.model.payload import Json
+from duly.model.policies import Policies
+from duly.model.schedule import Plan
 
 TASKS = "benchmarks.queue.workers.duly_tasks"
 
@@ -18,19 +24,12 @@ class DulyPostgres:
     database: ClassVar[str] = "PostgreSQL"
     role: ClassVar[Role] = "duly"
     bulk: ClassVar[bool] = True
+    slowness: ClassVar[int] = 1
     durable: ClassVar[bool] = True
+    once: ClassVar[bool] = False
     unfinished: ClassVar[str] = "select from duly.job"
     finished: ClassVar[str | None] = "select count(*) from duly.history where state = 'succeeded'"
     settle: ClassVar[str] = ""  # its plans are not to depend on statistics
-    bury: ClassVar[str] = """
-        insert into duly.history
-        select copy.*
-          from (select history from duly.history limit 1) as one,
-               generate_series(1, :count) as n,
-               jsonb_populate_record(
-                   one.history, jsonb_build_object('id', -n, 'request', -n)
-               ) as copy
-    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -53,18 +52,42 @@ class DulySqlite(DulyPostgres):
     database: ClassVar[str] = "SQLite"
     unfinished: ClassVar[str] = "select 1 from duly_job"
     finished: ClassVar[str | None] = "select count(*) from duly_history where state = 'succeeded'"
-    bury: ClassVar[str] = """
-        create temporary table copy as
-        with recursive n (n) as (select 1 union all select n + 1 from n limit :count)
-        select one.*
-          from n cross join (select * from duly_history limit 1) as one;
-        update copy set id = -rowid, request = -rowid;
-        insert into duly_history select * from copy;
-        drop table copy;
-    """
 
     async def producers(self, count: int) -> Sequence["DulyProducer"]:
         return [DulySqliteProducer(self.place.url)] * count
+
+
+class DulySchedulesPostgres(DulyPostgres):
+    """Two nodes, each with a scheduler and a worker."""
+
+    nodes: ClassVar[int] = 2
+
+    async def schedule(self) -> None:
+        store = await open_store(self.place.url)
+        await store.schedules.add([_plan(number) for number in range(SCHEDULES)])
+        await store.close()
+
+    def worker(self) -> Sequence[str]:
+        return program("duly_tasks")
+
+
+class DulySchedulesSqlite(DulySchedulesPostgres):
+    database: ClassVar[str] = "SQLite"
+
+
+def _plan(number: int) -> Plan:
+    at = (
+        first_moment(number, ahead=timedelta(0))
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
+    return Plan(
+        name=f"schedule {number}",
+        rule=f"every 5s from {at.replace('+00:00', 'Z')}",
+        task="late",
+        args=Json(f'{{"number":{number}}}'),
+        policies=Policies(overlap="allow"),
+    )
 
 
 class DulyProducer:
@@ -98,4 +121,5 @@ class DulySqliteProducer(DulyProducer):
         await asyncio.to_thread(self._duly.close)
 
 
-CONTESTANTS = (DulyPostgres, DulySqlite)
+QUEUES = (DulyPostgres, DulySqlite)
+SCHEDULERS = (DulySchedulesPostgres, DulySchedulesSqlite)

@@ -18,11 +18,12 @@ class HueyFull:
     database: ClassVar[str] = "SQLite"
     role: ClassVar[Role] = "peer"
     bulk: ClassVar[bool] = False
+    slowness: ClassVar[int] = 2
     durable: ClassVar[bool] = True
+    once: ClassVar[bool] = False
     unfinished: ClassVar[str] = "select 1 from task"
     finished: ClassVar[str | None] = None
     settle: ClassVar[str] = ""
-    bury: ClassVar[str] = ""
     synchronous: ClassVar[str] = "full"
 
     def __init__(self, place: Place) -> None:
@@ -70,4 +71,4 @@ class HueyProducer:
         self._huey.storage.close()
 
 
-CONTESTANTS = (HueyFull, HueyNormal)
+QUEUES = (HueyFull, HueyNormal)

@@ -16,17 +16,12 @@ class PgQueuer:
     database: ClassVar[str] = "PostgreSQL"
     role: ClassVar[Role] = "peer"
     bulk: ClassVar[bool] = True
+    slowness: ClassVar[int] = 1
     durable: ClassVar[bool] = True
+    once: ClassVar[bool] = False
     unfinished: ClassVar[str] = "select from pgqueuer"
     finished: ClassVar[str | None] = "select count(*) from pgqueuer_log where status = 'successful'"
     settle: ClassVar[str] = "analyze"
-    # Three rows of log for each job, counted in its statistics as its worker does every 30 s.
-    bury: ClassVar[str] = """
-        insert into pgqueuer_log (job_id, status, priority, entrypoint, aggregated)
-        select -n, status::pgqueuer_status, 0, 'nothing', true
-          from generate_series(1, :count) as n,
-               unnest(array['queued', 'picked', 'successful']) as status
-    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -63,4 +58,4 @@ class PgQueuerProducer:
         await self._connection.close()
 
 
-CONTESTANTS = (PgQueuer,)
+QUEUES = (PgQueuer,)

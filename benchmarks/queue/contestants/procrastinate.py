@@ -15,17 +15,14 @@ class Procrastinate:
     database: ClassVar[str] = "PostgreSQL"
     role: ClassVar[Role] = "peer"
     bulk: ClassVar[bool] = True
+    slowness: ClassVar[int] = 10
     durable: ClassVar[bool] = True
+    once: ClassVar[bool] = False
     unfinished: ClassVar[str] = "select from procrastinate_jobs where status in ('todo', 'doing')"
     finished: ClassVar[str | None] = (
         "select count(*) from procrastinate_jobs where status = 'succeeded'"
     )
     settle: ClassVar[str] = "analyze"  # without it, half as fast
-    bury: ClassVar[str] = """
-        insert into procrastinate_jobs (id, queue_name, task_name, status, attempts)
-        select -n, 'default', 'nothing', 'succeeded', 1
-          from generate_series(1, :count) as n
-    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -64,4 +61,4 @@ class ProcrastinateProducer:
         await self._app.close_async()
 
 
-CONTESTANTS = (Procrastinate,)
+QUEUES = (Procrastinate,)

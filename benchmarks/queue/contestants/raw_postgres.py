@@ -34,16 +34,12 @@ class RawPostgres:
     database: ClassVar[str] = "PostgreSQL"
     role: ClassVar[Role] = "limit"
     bulk: ClassVar[bool] = True
+    slowness: ClassVar[int] = 1
     durable: ClassVar[bool] = True
+    once: ClassVar[bool] = False
     unfinished: ClassVar[str] = "select from job"
     finished: ClassVar[str | None] = "select count(*) from history"
     settle: ClassVar[str] = ""
-    bury: ClassVar[str] = """
-        insert into history
-        select -n, queue, priority, task, argument, state, attempt, worker, created_at, claimed_at,
-               ended_at
-          from (select * from history limit 1) as one, generate_series(1, :count) as n
-    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -86,4 +82,4 @@ class RawPostgresProducer:
         await self._connection.close()
 
 
-CONTESTANTS = (RawPostgres,)
+QUEUES = (RawPostgres,)

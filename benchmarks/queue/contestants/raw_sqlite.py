@@ -34,17 +34,12 @@ class RawSqlite:
     database: ClassVar[str] = "SQLite"
     role: ClassVar[Role] = "limit"
     bulk: ClassVar[bool] = True
+    slowness: ClassVar[int] = 1
     durable: ClassVar[bool] = True
+    once: ClassVar[bool] = False
     unfinished: ClassVar[str] = "select 1 from job"
     finished: ClassVar[str | None] = "select count(*) from history"
     settle: ClassVar[str] = ""
-    bury: ClassVar[str] = """
-        insert into history
-        with recursive n (n) as (select 1 union all select n + 1 from n limit :count)
-        select -n, queue, priority, task, argument, state, attempt, worker, created_at, claimed_at,
-               ended_at
-          from n cross join (select * from history limit 1)
-    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -83,4 +78,4 @@ class RawSqliteProducer:
         self._connection.close()
 
 
-CONTESTANTS = (RawSqlite,)
+QUEUES = (RawSqlite,)

@@ -12,6 +12,13 @@ async def mark(argument: int) -> None:
     jobs.mark(argument)
 
 
+async def late(number: int) -> None:
+    jobs.late(number)
+
+
 duly = Duly()
-duly.task(nothing)
-duly.task(mark)
+for task in (nothing, mark, late):
+    duly.task(task)
+
+if __name__ == "__main__":
+    duly.run()  # a node: the scheduler and a worker

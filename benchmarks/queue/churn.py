@@ -1,12 +1,10 @@
-"""What age does to a queue: a million finished jobs behind it, and minutes of coming and going."""
+"""What steady work does to a queue: jobs come as fast as a worker takes them, for a long time."""
 
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from time import perf_counter
 
-from benchmarks.queue.contestant import Contestant
+from benchmarks.queue.contestant import Queue
 from benchmarks.queue.crew import Crew, crew
-from benchmarks.queue.drain import drain
 from benchmarks.queue.field import Round, fresh_round
 from benchmarks.queue.places import Places
 from duly.clock import sleep
@@ -18,32 +16,24 @@ BATCH = 1_000
 Samples = list[tuple[float, int]]  # the seconds since the beginning, and the jobs done by then
 
 
-async def old_round(
-    stack: AsyncExitStack, places: Places, kind: type[Contestant], *, finished: int
-) -> Round:
-    """A queue that has finished so many jobs: some were run, and the others are made of them."""
-    one = await stack.enter_async_context(fresh_round(places, kind))
-    await drain(one, jobs=1, workers=1)
-    one.watcher.bury(finished)
-    return one
-
-
 @dataclass(frozen=True, slots=True)
 class Churned:
     first: float  # jobs a second in the first minute, or third
     last: float  # … and in the last one
+    megabytes: float | None  # of the table of live jobs, at the end
 
 
-async def churn(places: Places, kind: type[Contestant], *, seconds: float) -> Churned:
+async def churn(places: Places, kind: type[Queue], *, seconds: float) -> Churned:
     """Jobs come as fast as one worker process takes them, for a long time."""
     async with fresh_round(places, kind) as one, crew(one.contestant) as worker:
         await one.fill("nothing", BACKLOG)
         await worker.until(lambda: worker.started() > 0)
         samples, produced = await come_and_go(one, worker, seconds)
+        megabytes = one.watcher.megabytes()
         await worker.until(lambda: not one.watcher.more_than(0), look=0.1)
         await worker.until(lambda: one.watcher.finished() == produced, look=0.5, at_most=60)
     span, end = window(seconds), samples[-1][0]
-    return Churned(speed(samples, 0, span), speed(samples, end - span, end))
+    return Churned(speed(samples, 0, span), speed(samples, end - span, end), megabytes)
 
 
 def window(seconds: float) -> float:
