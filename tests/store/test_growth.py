@@ -409,6 +409,20 @@ def planned_while_new_then_somebody_looks_on(tables: Tables) -> None:
     tables.churn()
 
 
+def planned_while_all_jobs_were_of_another_task(tables: Tables) -> None:
+    """Let the planner believe that all jobs are of one task, and half of them of schedules."""
+    others, *rest = sorted(
+        crowd("generate_series(1, {}) as n", "duly.", foreign=5 * CROWD),
+        key=lambda text: "'shared'" not in text or "'foreign'" not in text,
+    )
+    tables.run(others)
+    tables.run("update duly.job set schedule_id = id where id % 2 = 0")
+    tables.run("analyze")
+    tables.plan()
+    for text in rest:
+        tables.run(text)
+
+
 def planned_while_new_then_huge(tables: Tables) -> None:
     tables.plan()
     tables.fill(foreign=200_000, ended=1_000_000)
@@ -422,6 +436,7 @@ STATES = (
     planned_while_new,
     pytest.param(planned_while_vacuumed_and_empty, marks=another_past),
     planned_while_full_and_churned,
+    planned_while_all_jobs_were_of_another_task,
     pytest.param(planned_while_new_then_somebody_looks_on, marks=another_past),
     pytest.param(planned_while_new_then_huge, marks=pytest.mark.thorough("writes a million rows")),
 )

@@ -73,7 +73,9 @@ returning {job}, rank, {schedule_name}, unawaited::int;
 returning {job}, rank, {schedule_name}, unawaited::int;
 
 -- name: claim_of_tasks
--- Claim the first jobs of each of these tasks, without reading the ready jobs of other tasks.
+-- Claim the first jobs of each of these tasks, without reading the ready jobs of other tasks. The task is
+-- a range and stands in the order, so that only job_task fits: if all jobs were of one task when the table
+-- was analyzed, PostgreSQL would expect to leave none out, and walk past the others by job_ready.
 -- :held is 1 if the queue is locked and its limits are checked.
 {claimed}
  where id {in (
@@ -81,8 +83,8 @@ returning {job}, rank, {schedule_name}, unawaited::int;
              from {each :among::text[] as known (task)}
            {lateral duly.job as picked
              where {ready_here}
-               and job.task = known.task
-             order by rank, id
+               and job.task >= known.task and job.task <= known.task
+             order by task, rank, id
              limit :share
                {skipping}}
             order by picked.rank, picked.id
