@@ -17,12 +17,13 @@ from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.events import SettlementFailed, WriteRefused
 from duly.instants import to_us
 from duly.model.job import Claimed, JobRequest
+from duly.model.job_filter import Filter
 from duly.model.limit import Queue
 from duly.model.states import State
 from duly.model.terms import Callback, Terms
 from duly.store.ledger import FiringResult
 from duly.store.store import Store
-from duly.store.values import NO_FLOOR, QUEUES, ClaimRequest, JobDone, Offer, Settlement
+from duly.store.values import NO_FLOOR, NORMAL, QUEUES, ClaimRequest, JobDone, Offer, Settlement
 from tests.engine.workshop import (
     LONG_LEASE,
     Bench,
@@ -716,3 +717,40 @@ async def test_a_job_that_is_being_claimed_with_its_fire_is_not_taken_for_a_lost
 
     await counter.planner.run_fired(fire)
     assert counter.planner.busy == counter.planner.claiming == 0
+
+
+async def test_a_claimer_that_found_the_only_slot_taken_by_a_fire_is_called_again(
+    store: Store,
+) -> None:
+    counter = await Counter(store, five, slots=1).open()
+    await counter.work()
+
+    async def fire(_: Offer | None) -> FiringResult:
+        await counter.enqueue("five")
+        await counter.tick()
+        return FiringResult()
+
+    before = counter.bench.woken
+    await counter.planner.run_fired(fire)
+    assert counter.bench.woken == before + 1
+
+
+async def test_a_job_claimed_with_its_fire_is_looked_for_if_the_settled_times_cannot_be_fired(
+    store: Store,
+) -> None:
+    counter = await Counter(store, five, slots=1).open()
+    await counter.work()
+
+    async def fire(offer: Offer | None) -> FiringResult:
+        # Two transactions: the first one claims, and the second one fails.
+        assert offer is not None
+        request = offer(plan(task="five"))
+        assert request is not None
+        await counter.enqueue("five")
+        await store.work.claim(replace(request, shelf=NORMAL))
+        raise StoreUnavailable("the test says so")
+
+    with pytest.raises(StoreUnavailable):
+        await counter.planner.run_fired(fire)
+    await counter.work()
+    assert [job.state for job in (await store.jobs.find(Filter())).jobs] == [State.SUCCEEDED]

@@ -371,12 +371,15 @@ class ClaimPlanner(ShelfPlanner):
         self.claiming += 1
         try:
             fired = await fire(partial(self._offer, worker))
-        except BaseException as error:
-            self.lost_answer |= may_be_done(error)
+        except BaseException:
+            # Whatever the error says: of two transactions, the first may have claimed a job.
+            self.lost_answer = True
             raise
         finally:
             self.claiming -= 1
             self.busy -= 1
+            if self.lost_answer or self.knows_of_more:
+                self.runner.wake()  # a claimer may have found the last slot taken meanwhile
         self.take(fired.claimed, worker)
         return fired
 

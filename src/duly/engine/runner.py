@@ -74,6 +74,7 @@ class Runner:
         self.accepts = True  # whether more may be claimed
         self._executor_capacity = ExecutorCapacity(executors, time=time, place_of=self._place)
         self.prefetched: PrefetchBuffer = PrefetchBuffer(self._executor_capacity, time)
+        self.wake = wake  # there is work for a claimer
         self.wake_second = wake_second  # there is work for a second claimer
         self.outbox: Outbox = Outbox(
             dice=dice, wake=wake, wake_second=wake_second, emit=emit, verbose=verbose
