@@ -1,6 +1,8 @@
 """Threads without an event loop use the connection themselves, one at a time."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +15,8 @@ from duly import Duly
 from duly.clock import sleep
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.store.database import Ask, Operation, Start, at_once
+from duly.store.sqlite import writer
+from duly.store.sqlite.connection import sqlite3
 from duly.store.sqlite.database import SqliteDatabase
 from duly.sync import Portal
 from tests.store.sqlite.ledger import Gate, insert, opened, words
@@ -101,6 +105,73 @@ async def test_a_signal_interrupts_one_thread_and_the_others_hear_of_it(path: Pa
         assert sorted(await asyncio.gather(*calls)) == ["KeyboardInterrupt", "OutcomeUnknown"]
         await blocking(database, insert("after it"))
         assert await database.read(words) == ["after it"]
+
+
+async def test_a_signal_at_the_begin_of_a_transaction_does_not_leave_it_open(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = writer._begun
+
+    def interrupted(connection: sqlite3.Connection) -> bool:
+        monkeypatch.setattr(writer, "_begun", begun)
+        begun(connection)
+        raise KeyboardInterrupt
+
+    def end() -> str:
+        assert database._writer
+        with database._writer._connection_lock:  # so that not the writer's own thread serves it
+            return end_of(database, insert("never"))
+
+    async with opened(path) as database, opened(path) as other:
+        monkeypatch.setattr(writer, "_begun", interrupted)
+        assert await asyncio.to_thread(end) == "KeyboardInterrupt"
+        await other.write(insert("by another"))
+        await blocking(database, insert("after it"))
+        assert await database.read(words) == ["by another", "after it"]
+
+
+async def test_a_signal_handler_cannot_write_while_its_thread_does(path: Path) -> None:
+    def with_handler() -> Operation[int]:
+        yield Ask("insert", {"word": "outer", "number": 0})
+        with pytest.raises(StoreUnavailable, match="nothing was done: set a flag in the handler"):
+            at_once(database.write(insert("of the handler")))
+        return 1
+
+    async with opened(path) as database:
+        await blocking(database, with_handler)
+        assert await database.read(words) == ["outer"]
+
+
+OUTLIVES = """
+import sys, threading, time
+from duly import Duly
+from duly.store.sqlite import writer
+
+writer.IDLE_SECONDS = 0.01
+duly = Duly(sys.argv[1])
+
+@duly.task
+def work() -> None: ...
+
+def later() -> None:
+    threading.main_thread().join()
+    time.sleep(0.2)  # in which the threads of the store look around twenty times
+    print(work.enqueue().state)
+
+work.enqueue()
+threading.Thread(target=later).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_one_can_still_enqueue(path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", OUTLIVES, str(path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ran.stdout, ran.returncode) == ("ready\n", 0), ran.stderr
 
 
 def end_of(database: SqliteDatabase, start: Start[int]) -> str:

@@ -16,12 +16,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Condition, Lock, Thread, main_thread
-from typing import Any, Protocol, TypeAlias, TypeVar, cast
+from threading import Condition, RLock, Thread, get_ident, main_thread
+from threading import enumerate as threads
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from duly.clock import is_on_a_loop
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.store.sqlite.connection import sqlite3, told
+
+NAME: Final = "duly-sqlite"
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -73,11 +76,13 @@ class ConnectionThread:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[ThreadRequest] = deque()
         self._changed = Condition()
-        self._connection_lock = Lock()  # held by the thread that uses the connection
+        # Held by the thread that uses the connection; one that does not hold it cannot release it.
+        self._connection_lock = RLock()
+        self._serving: int | None = None  # the thread that serves requests
         self._stopping = False
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._ended = asyncio.Event()
-        self._thread = Thread(target=self._live, name=f"duly-sqlite-{duty.name}")
+        self._thread = Thread(target=self._live, name=f"{NAME}-{duty.name}")
 
     async def start(self) -> None:
         """Return when the connection is open, or raise the error that prevented it."""
@@ -107,19 +112,23 @@ class ConnectionThread:
 
     def _ask_here(self, work: Work[T], late: type[StoreUnavailable]) -> T:
         """Do the work in this thread, with the rest of the queue, unless another one does it."""
+        if self._serving == get_ident():
+            raise StoreUnavailable(
+                "a signal handler asked for a write while its thread was writing to SQLite; "
+                "nothing was done: set a flag in the handler, and write afterwards"
+            )
         request = ThreadRequest(work, None)
         self._put(request, wake=False)
         try:
             # Half: the other half is for what may be in the way of this thread.
             if not self._connection_lock.acquire(timeout=self._deadline.total_seconds() / 2):
                 raise self._late(request, late)
-            try:
-                while not request.taken:
-                    self._serve()
-            finally:
+            while not request.taken:
+                self._serve()
+        finally:  # also if a signal has interrupted this thread, with or without the lock
+            with suppress(RuntimeError):
                 self._connection_lock.release()
-        finally:
-            self._withdraw(request)  # if a signal has interrupted this thread
+            self._withdraw(request)
         if request.error is not None:
             raise request.error
         return cast(T, request.result)
@@ -194,7 +203,8 @@ class ConnectionThread:
 
     def _abandoned(self) -> bool:
         """Return whether no request can come any more: a program that forgot to close may end."""
-        return self._loop.is_closed() or not main_thread().is_alive()
+        is_over = not main_thread().is_alive() and not any(map(_may_ask, threads()))
+        return is_over or self._loop.is_closed()
 
     def _serve(self) -> None:
         requests: list[ThreadRequest] = []
@@ -203,6 +213,7 @@ class ConnectionThread:
             requests.extend(self._take())
             return requests
 
+        self._serving = get_ident()
         try:
             self._duty.serve(self._connection, take)
         except Exception as error:  # noqa: BLE001 - it belongs to all who asked
@@ -213,6 +224,7 @@ class ConnectionThread:
                 request.error = OutcomeUnknown("the thread that wrote to SQLite was interrupted")
             raise
         finally:
+            self._serving = None
             self._answer(requests)
 
     def _take(self) -> list[ThreadRequest]:
@@ -230,6 +242,12 @@ class ConnectionThread:
     def tell(self, callback: Callable[..., object], *values: object) -> None:
         with suppress(RuntimeError):  # the loop is closed, and no caller waits
             self._loop.call_soon_threadsafe(callback, *values)
+
+
+def _may_ask(thread: Thread) -> bool:
+    """Return whether the program waits for the end of this thread, which may ask until then."""
+    is_ours = thread.name.startswith(NAME)
+    return not (thread is main_thread() or thread.daemon or is_ours)
 
 
 def _settle_all(requests: Sequence[ThreadRequest]) -> None:

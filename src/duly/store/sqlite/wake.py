@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 from duly.clock import is_on_a_loop
 
@@ -28,7 +28,7 @@ class SqliteWake:
         self._hear = hear
         self._mailbox: Mailbox | None = None
         self._resting: dict[str, bool] = {}  # whether the topic was nudged again meanwhile
-        self._lock = Lock()
+        self._lock = RLock()  # a signal handler may nudge while its thread does
 
     def open(self) -> None:
         """Begin to send and receive; where that is impossible, processes only poll."""
