@@ -754,3 +754,24 @@ async def test_a_job_claimed_with_its_fire_is_looked_for_if_the_settled_times_ca
         await counter.planner.run_fired(fire)
     await counter.work()
     assert [job.state for job in (await store.jobs.find(Filter())).jobs] == [State.SUCCEEDED]
+
+
+async def test_a_claim_that_took_half_a_minute_does_not_hide_urgent_jobs_for_ten_minutes(
+    store: Store,
+) -> None:
+    counter = await Counter(store, five).open()
+
+    async def slow(real: Fault, *given: object) -> object:
+        counter.bench.now += 30
+        return await real(*given)
+
+    counter.line.faults["work.finish_and_claim"] = slow
+    await counter.enqueue("five")
+    await counter.tick()
+    counter.line.faults.clear()
+    await counter.work()
+    [urgent] = await counter.enqueue("five", priority=50)
+    for _ in range(28):  # eleven seconds
+        await counter.work()
+        counter.bench.now += 0.4
+    assert await counter.states([urgent]) == {State.SUCCEEDED}

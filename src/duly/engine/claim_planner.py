@@ -227,6 +227,9 @@ SEARCH_SECONDS = 1.0
 # A search that takes longer than this is followed by a pause of 19 times its length.
 CHEAP_SECONDS = 0.005
 PAUSE = 19
+# … but not longer than this: the whole store may have been slow for once, and a job may wait below
+# the floor.
+LONGEST_PAUSE = 10.0
 
 
 class ClaimFloors:
@@ -241,7 +244,7 @@ class ClaimFloors:
     A job can become ready below the floor: its transaction took long to commit, its priority is
     higher than any seen here, or it was blocked and kept its rank. So a shelf is searched without a
     floor when a claim has brought nothing, and once a second; where that is expensive, in a
-    twentieth of the time.
+    twentieth of the time, and every ten seconds at least.
     """
 
     def __init__(self, time: Callable[[], float]) -> None:
@@ -288,7 +291,7 @@ class ClaimFloors:
 
 def expensive_pause(seconds: float) -> float:
     """Return how long not to repeat a search that took so long: it may take 5 % of the time."""
-    return PAUSE * seconds if seconds > CHEAP_SECONDS else 0.0
+    return min(PAUSE * seconds, LONGEST_PAUSE) if seconds > CHEAP_SECONDS else 0.0
 
 
 def _us(seconds: float) -> int:
