@@ -116,7 +116,7 @@ def test_a_title_and_limits_are_named_by_the_event() -> None:
         (
             {"rule": 'on doc.changed run_after="1h from due"'},
             {"due": 1772452800},
-            "is not a moment",
+            "is not a time",
         ),
         (
             {"rule": 'on doc.changed run_after="1h from due"'},

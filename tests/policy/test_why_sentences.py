@@ -495,11 +495,11 @@ def test_a_change_that_took_the_moment_away_is_the_answer() -> None:
 
 def test_a_day_without_a_moment_is_answered_as_a_day() -> None:
     assert of_absence(NIGHTLY, "2026-11-12").sentence.startswith(
-        "report was not due on Thu 2026-11-12 (Europe/Berlin): that is not a moment"
+        "report was not due on Thu 2026-11-12 (Europe/Berlin): that is not a time of its rule"
     )
 
 
 def test_a_time_to_come_that_is_no_moment_says_so() -> None:
     assert of_absence(NIGHTLY, "2026-11-20 05:00").sentence.startswith(
-        "report is not due Fri 2026-11-20 05:00 Europe/Berlin: that is not a moment"
+        "report is not due Fri 2026-11-20 05:00 Europe/Berlin: that is not a time of its rule"
     )

@@ -85,7 +85,7 @@ def test_what_is_done_to_a_rule_binds_closer_than_what_joins_rules() -> None:
         ("every 5m foo=bar", "foo= is not known", 9),
         ("every 5m | spaced 5m", "no fixed set of times", 11),
         ("(every 5m) every 7m", '"every" cannot follow a rule', 11),
-        ("every 5m start=yesterday", '"yesterday" is not a moment', 9),
+        ("every 5m start=yesterday", '"yesterday" is not a time', 9),
         ("every 5m start=2026-12-01T00:00", "needs an offset", 9),
         ("every 5m count=x start=2026-12-01T00:00Z", 'count="x" is not a number', 9),
         ("every 5m delay=1m delay=2m", "delay= is there twice", 9),

@@ -253,7 +253,7 @@ def test_the_tables_of_django_celery_beat_are_read(tables: Tables) -> None:
         ),
     ]
     assert [note.split(": ")[0] for note in found.notes] == [
-        *("dusk", "monday", "monday", "every task", "every schedule", "every moment"),
+        *("dusk", "monday", "monday", "every task", "every schedule", "every time"),
     ]
 
 
@@ -313,7 +313,7 @@ def test_a_moment_that_has_passed_is_left_out(tables: Tables) -> None:
     later = datetime(2027, 1, 1, 10, 0, 1, tzinfo=UTC)
     found = from_tables(task(tables, "once"), now=later)
     assert dict(found.sheet.schedules) == {}
-    assert found.notes[0].startswith("once: its moment, 2027-01-01 10:00 UTC, has passed")
+    assert found.notes[0].startswith("once: its time, 2027-01-01 10:00 UTC, has passed")
 
 
 def test_what_only_a_broker_understands_is_noted(tables: Tables) -> None:
