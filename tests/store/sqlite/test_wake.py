@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -11,6 +12,7 @@ from duly import clock
 from duly.clock import Timeout
 from duly.store.sqlite.database import TELLING_SECONDS, SqliteDatabase
 from duly.store.sqlite.lock import FileLock
+from duly.store.sqlite.wake import Mailbox
 from duly.store.sqlite.writer import Writer
 from tests.store.sqlite.ledger import insert, opened
 from tests.store.sqlite.programs import said, started
@@ -170,3 +172,17 @@ async def test_without_sockets_everything_else_still_works(path: Path) -> None:
         assert await database.write(insert("one")) == 1
         write_unannounced(path)
         await ear.hears("*")
+
+
+async def test_a_process_with_too_few_descriptors_for_the_dead_can_still_nudge(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(_: Mailbox) -> NoReturn:
+        raise OSError("too many open files")
+
+    async with opened(path) as other:
+        monkeypatch.setattr(Mailbox, "remove_the_dead", no_more)
+        ear = Ear(other)
+        async with opened(path) as database:
+            database.nudge(["jobs"])
+            await ear.hears("jobs")

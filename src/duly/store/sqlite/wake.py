@@ -32,10 +32,10 @@ class SqliteWake:
 
     def open(self) -> None:
         """Begin to send and receive; where that is impossible, processes only poll."""
+        self._loop = asyncio.get_running_loop()
         with suppress(OSError):
             self._mailbox = Mailbox(self._folder)
             self._mailbox.remove_the_dead()
-            self._loop = asyncio.get_running_loop()
             self._loop.add_reader(self._mailbox.socket, self._receive)
 
     @property
