@@ -140,9 +140,9 @@ class LazyStore:
             raise error.with_traceback(None)  # noqa: B904 - the same error
 
     def call_here(self, work: Work[T], *, async_name: str) -> T:
-        """Run ``work``, which awaits nothing but the database, in this thread where that works.
+        """Run ``work`` in this thread if the store allows it; otherwise as ``call`` does.
 
-        Elsewhere this is ``call``.
+        ``work`` must await nothing but the database.
         """
         store = self._store_for_threads()
         if store is None:
@@ -155,7 +155,8 @@ class LazyStore:
     def _store_for_threads(self) -> Store | None:
         """Return the open store of sync calls, if this thread may use it without its loop.
 
-        Only SQLite blocks a thread that has no loop; and listeners are called on the loop.
+        Only SQLite has calls that block instead of being awaited. A store with listeners needs its
+        loop, because they are called there.
         """
         if self.instead is not None or is_on_a_loop():
             return None

@@ -75,13 +75,13 @@ async def what_had_not_begun_when_its_worker_died_is_not_a_suspect(world: World)
     number = await world.enqueue(call())
     for begun in (False, True):
         [job] = await _with_care(world)
-        equal(await world.store.work.has_begun(job, begun=False), True)
+        equal(await world.store.work.note_begin(job, begun=False), True)
         if begun:
-            equal(await world.store.work.has_begun(job, begun=True), True)
+            equal(await world.store.work.note_begin(job, begun=True), True)
         await world.store.work.end_lease(world.worker)
         world.worker = 0
         await world.store.maintenance.take_back(judged, after=0, margin=MARGIN, limit=10)
-        equal(await world.store.work.has_begun(job, begun=True), False, "it is not claimed")
+        equal(await world.store.work.note_begin(job, begun=True), False, "it is not claimed")
         found = await world.job(number)
         equal((found.state, found.attempt, found.crashes), (State.READY, int(begun), int(begun)))
 

@@ -251,8 +251,9 @@ class ClaimFloors:
         self._time = time
         self._floors: dict[QueueShelf, int] = {}
         self._highest: dict[QueueShelf, int] = {}  # the highest priority that was seen
-        self._soonest: dict[QueueShelf, float] = {}  # when a search without a floor may be made …
-        self._due: dict[QueueShelf, float] = {}  # … and when it is
+        # A search without a floor is made at the time that is due, and never before the soonest.
+        self._soonest: dict[QueueShelf, float] = {}
+        self._due: dict[QueueShelf, float] = {}
         self._ahead: int | None = None  # microseconds from our clock to that of the store
 
     def of(self, place: QueueShelf) -> int:
@@ -263,7 +264,7 @@ class ClaimFloors:
     def note(
         self, jobs: Sequence[Claimed], request: ClaimRequest, place: QueueShelf, *, sent: float
     ) -> None:
-        """Set the floor of the next claim after one of all tasks, which was sent at that time."""
+        """Set the floor of the next claim from a claim of all tasks, which was ``sent`` then."""
         now = self._time()
         if request.floor == NO_FLOOR:
             pause = expensive_pause(now - sent)
@@ -290,7 +291,7 @@ class ClaimFloors:
 
 
 def expensive_pause(seconds: float) -> float:
-    """Return how long not to repeat a search that took so long: it may take 5 % of the time."""
+    """Return the pause after a search that took so long: searches may take 5 % of the time."""
     return min(PAUSE * seconds, LONGEST_PAUSE) if seconds > CHEAP_SECONDS else 0.0
 
 

@@ -84,5 +84,5 @@ class Leftovers:
 
 
 def _was_left(job: StoredJob) -> bool:
-    """Return whether it was claimed once, and did not end by the hand of its worker."""
+    """Return whether a worker had claimed the job, and the job was not ended by that worker."""
     return job.fence > 0 and (job.worker is None or job.crashes > 0)

@@ -16,7 +16,7 @@ from typing import Final, TypedDict, Unpack
 from duly.engine.death_watch import DeathWatch
 from duly.engine.executors import Executor
 from duly.engine.executors.in_process import CoroutineExecutor, ThreadExecutor
-from duly.engine.executors.process.pool import HasBegun, ProcessExecutor, ProcessPool
+from duly.engine.executors.process.pool import NoteBegin, ProcessExecutor, ProcessPool
 from duly.engine.journal_writer import JournalWriter
 from duly.engine.lease import LEASE, PATIENCE
 from duly.engine.loop import Loop, Service, ServiceProgress
@@ -196,7 +196,7 @@ def make_worker(
                 url=url,
                 journal=journal,
                 emit=emit,
-                has_begun=store.work.has_begun,
+                note_begin=store.work.note_begin,
             )
         return found
 
@@ -249,7 +249,7 @@ def _processes(
     url: str | None,
     journal: JournalWriter,
     emit: Emit,
-    has_begun: HasBegun,
+    note_begin: NoteBegin,
 ) -> dict[str, Executor]:
     pool = ProcessPool(
         target=target,
@@ -263,7 +263,7 @@ def _processes(
     return {
         "process": ProcessExecutor(pool, listener=journal, url=url, lease=options.lease),
         ALONE: ProcessExecutor(
-            isolated, listener=journal, url=url, lease=options.lease, has_begun=has_begun
+            isolated, listener=journal, url=url, lease=options.lease, note_begin=note_begin
         ),
     }
 

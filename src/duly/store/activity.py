@@ -1,4 +1,4 @@
-"""Evidence: reads that explain and count what happened: reasons, problems, depths of queues.
+"""Reads that explain and count what happened: reasons, problems, depths of queues.
 
 The dashboard may ask once a second: each answer is bounded and found through an index.
 """

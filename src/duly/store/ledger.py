@@ -144,7 +144,7 @@ def _topic(plan: Plan, job: NewJob) -> str:
 
 
 def _claim(written: Sequence[Firing], offer: Offer, now: datetime) -> Operation[list[Claimed]]:
-    """Claim one plain job, of those that became ready now: the search need not begin earlier."""
+    """Claim one of the plain jobs that were made now: the floor of the search is their rank."""
     for firing in written:
         plan = firing.schedule.plan
         for job in firing.jobs:

@@ -82,7 +82,7 @@ class LimitStep:
 Step: TypeAlias = ScheduleStep | QueueStep | LimitStep
 
 
-# What is said of a claimed job until the process of its own is ready.
+# The reason of a claimed job whose own process is not ready yet.
 NOT_BEGUN: Final = "waits for a process of its own"
 
 
@@ -176,7 +176,7 @@ class ClaimRequest:
     free: Mapping[str, int] = field(default_factory=dict)  # resources that are not in use
 
 
-# What an idle worker of this process would claim when the schedule of this plan has fired.
+# Returns the claim of an idle worker of this process after a fire; None if it cannot run the task.
 Offer: TypeAlias = Callable[[Plan], ClaimRequest | None]
 
 
@@ -187,7 +187,7 @@ class FinishedAndClaimed:
     jobs: Sequence[Claimed] = ()
     kept: Sequence[int] = ()
     refused: Sequence[int] = ()
-    unsettled: Sequence[Settlement] = ()  # others wait for their end: ``settle`` can finish them
+    unsettled: Sequence[Settlement] = ()  # not written: ``settle`` has to, as others wait for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

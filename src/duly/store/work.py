@@ -159,14 +159,15 @@ class WorkStore(Noun):
         return Claims(jobs=taken.jobs, full=taken.full, opens_in=taken.opens_in)
 
     @verb(None)
-    async def has_begun(self, job: Claimed, *, begun: bool) -> bool:
-        """Say of a claimed job that it waits for its process, and then that it begins.
+    async def note_begin(self, job: Claimed, *, begun: bool) -> bool:
+        """Store whether a claimed job has begun; return whether it is still claimed.
 
-        Return whether it is still claimed. If its worker dies before it begins, it is not to blame.
+        Until it has, it waits for its process, and the death of its worker is not counted as a
+        crash of the job.
         """
         reason = "" if begun else NOT_BEGUN
-        said = Ask("say_of_job", {"id": job.id, "fence": job.fence, "reason": reason})
-        return bool(await self._db.write_one(said))
+        noted = Ask("set_reason", {"id": job.id, "fence": job.fence, "reason": reason})
+        return bool(await self._db.write_one(noted))
 
     @verb(None)
     def has_room(self, queues: Sequence[str]) -> None:

@@ -180,11 +180,11 @@ async def test_a_job_begins_when_its_process_is_ready_and_if_it_is_still_claimed
 ) -> None:
     noted: list[tuple[bool, int]] = []
 
-    async def has_begun(_: Claimed, *, begun: bool) -> bool:
+    async def note_begin(_: Claimed, *, begun: bool) -> bool:
         noted.append((begun, len(pool.pids())))
         return claimed
 
-    executor = ProcessExecutor(pool, listener=Deaf(), has_begun=has_begun)
+    executor = ProcessExecutor(pool, listener=Deaf(), note_begin=note_begin)
     async with memory_store() as store:
         bench = Bench(store, registry=chores.registry, executors={"process": executor})
         bench.runner.take(await bench.claimed("pid"))

@@ -72,7 +72,8 @@ select job.id, job.fence, job.attempt, job.crashes, job.retry, job.worker, job.s
  order by job.id + 0
  limit :limit;
 
--- name: say_of_job
+-- name: set_reason
+-- Set the reason of a running job, under its fencing token.
 update duly.job
    set reason = :reason
  where id = :id and fence = :fence and state || '' = 'running'

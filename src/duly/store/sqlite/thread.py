@@ -111,7 +111,7 @@ class ConnectionThread:
             self._withdraw(request)
 
     def _ask_here(self, work: Work[T], late: type[StoreUnavailable]) -> T:
-        """Do the work in this thread, with the rest of the queue, unless another one does it."""
+        """Serve the queue in this thread until another thread or this one has done the work."""
         if self._serving == get_ident():
             raise StoreUnavailable(
                 "a signal handler asked for a write while its thread was writing to SQLite; "
@@ -120,7 +120,7 @@ class ConnectionThread:
         request = ThreadRequest(work, None)
         self._put(request, wake=False)
         try:
-            # Half: the other half is for what may be in the way of this thread.
+            # Half of the deadline: the other half is for the file's lock, which comes after it.
             if not self._connection_lock.acquire(timeout=self._deadline.total_seconds() / 2):
                 raise self._late(request, late)
             while not request.taken:

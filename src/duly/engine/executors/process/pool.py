@@ -175,7 +175,7 @@ class ProcessPool:
             child = await self._ready_child(run)
             if child is None:
                 return run.called_off.result()
-            begins = on_ready is None or await self._asked(on_ready, child)
+            begins = on_ready is None or await self._begins(on_ready, child)
             if run.called_off.done():
                 self._keep(child)
                 return run.called_off.result()
@@ -188,7 +188,7 @@ class ProcessPool:
         finally:
             self._free_slot()
 
-    async def _asked(self, on_ready: OnReady, child: ChildProcess) -> bool:
+    async def _begins(self, on_ready: OnReady, child: ChildProcess) -> bool:
         try:
             return await on_ready()
         except BaseException:
@@ -310,7 +310,7 @@ class LogListener(Protocol):
     def lines(self, job: Claimed, lines: Sequence[CapturedLine]) -> None: ...
 
 
-class HasBegun(Protocol):
+class NoteBegin(Protocol):
     """Notes whether a claimed job has begun; returns whether it is still claimed."""
 
     async def __call__(self, job: Claimed, /, *, begun: bool) -> bool: ...
@@ -324,11 +324,11 @@ class ProcessExecutor(LoopTimers):
         listener: LogListener,
         url: str | None = None,
         lease: timedelta = LEASE,
-        has_begun: HasBegun | None = None,
+        note_begin: NoteBegin | None = None,
     ) -> None:
-        """``has_begun`` notes that a job waits for its child, and then that it begins."""
+        """``note_begin`` notes that a job waits for its child, and then that it begins."""
         self._pool = pool
-        self._has_begun = has_begun
+        self._note_begin = note_begin
         self.concurrency: int = pool.size
         self._listener = listener
         self._url = url
@@ -369,7 +369,7 @@ class ProcessExecutor(LoopTimers):
             lease=self._lease,
         )
         outcome: Outcome | Completed = Returned("interrupted: its worker stops")
-        note = self._has_begun
+        note = self._note_begin
         try:
             if note:
                 await note(job, begun=False)
