@@ -25,6 +25,7 @@ from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.store.sqlite.connection import sqlite3, told
 
 NAME: Final = "duly-sqlite"
+INTERRUPTED: Final = "the thread that wrote to SQLite was interrupted"
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -75,7 +76,10 @@ class ConnectionThread:
         self._deadline = deadline
         self._loop = asyncio.get_running_loop()
         self._queue: deque[ThreadRequest] = deque()
-        self._changed = Condition()
+        # A signal cannot come between taking this lock and entering its block; it could at a
+        # Condition, which is written in Python, and the lock would be held for ever.
+        self._queue_lock = RLock()
+        self._changed = Condition(self._queue_lock)
         # Held by the thread that uses the connection; one that does not hold it cannot release it.
         self._connection_lock = RLock()
         self._serving: int | None = None  # the thread that serves requests
@@ -126,8 +130,10 @@ class ConnectionThread:
             while not request.taken:
                 self._serve()
         finally:  # also if a signal has interrupted this thread, with or without the lock
-            with suppress(RuntimeError):
+            try:  # noqa: SIM105 - a call before the release could be interrupted
                 self._connection_lock.release()
+            except RuntimeError:
+                pass
             self._withdraw(request)
         if request.error is not None:
             raise request.error
@@ -137,14 +143,14 @@ class ConnectionThread:
         """Finish all requests, close the connection, and end the thread."""
         if self._thread.ident is None:
             return
-        with self._changed:
+        with self._queue_lock:
             self._stopping = True
             self._changed.notify()
         await self._ended.wait()
         self._thread.join()
 
     def _put(self, request: ThreadRequest, *, wake: bool = True) -> None:
-        with self._changed:
+        with self._queue_lock:
             if self._stopping:
                 raise StoreUnavailable("the database is being closed, and nothing was done")
             self._queue.append(request)
@@ -152,7 +158,7 @@ class ConnectionThread:
                 self._changed.notify()
 
     def _withdraw(self, request: ThreadRequest) -> bool:
-        with self._changed:
+        with self._queue_lock:
             if request.taken:
                 return False
             request.taken = True
@@ -189,7 +195,7 @@ class ConnectionThread:
 
     def _work(self) -> None:
         while True:
-            with self._changed:
+            with self._queue_lock:
                 if not self._queue and not self._stopping:
                     self._changed.wait(self._duty.pulse)
                 over = self._stopping or self._abandoned()
@@ -210,7 +216,7 @@ class ConnectionThread:
         requests: list[ThreadRequest] = []
 
         def take() -> list[ThreadRequest]:
-            requests.extend(self._take())
+            self._take(requests)
             return requests
 
         self._serving = get_ident()
@@ -221,19 +227,20 @@ class ConnectionThread:
                 request.error = told(error)
         except BaseException:  # a signal, in the thread of a caller that blocks
             for request in requests:
-                request.error = OutcomeUnknown("the thread that wrote to SQLite was interrupted")
+                request.error = OutcomeUnknown(INTERRUPTED)
             raise
         finally:
             self._serving = None
             self._answer(requests)
 
-    def _take(self) -> list[ThreadRequest]:
-        with self._changed:
-            count = min(self._duty.at_most, len(self._queue))
-            requests = [self._queue.popleft() for _ in range(count)]
-            for request in requests:
+    def _take(self, requests: list[ThreadRequest]) -> None:
+        with self._queue_lock:
+            while self._queue and len(requests) < self._duty.at_most:
+                request = self._queue[0]
+                request.error = OutcomeUnknown(INTERRUPTED)  # until it is carried out
                 request.taken = True
-            return requests
+                requests.append(request)
+                self._queue.popleft()
 
     def _answer(self, requests: Sequence[ThreadRequest]) -> None:
         if any(request.answer is not None for request in requests):
