@@ -159,6 +159,18 @@ async def test_a_task_is_still_its_function() -> None:
         current()
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [("delay", "enqueue(…)"), ("apply_async", "using(…).enqueue(…)"), ("s", "bind(…)")],
+)
+def test_a_method_of_celery_is_answered_with_the_one_of_duly(theirs: str, ours: str) -> None:
+    with pytest.raises(AttributeError) as refused:
+        getattr(shop.add, theirs)
+    assert str(refused.value) == f"a task of duly has no {theirs}(): use add.{ours}"
+    with pytest.raises(AttributeError, match="'AsyncTask' object has no attribute 'nonsense'"):
+        _ = shop.add.nonsense  # type: ignore[attr-defined]  # an editor says so, too
+
+
 def test_a_context_comes_from_the_worker() -> None:
     with shop.duly.running():
         assert shop.whose.enqueue("try").result("9s") == "try 1 whose"

@@ -209,6 +209,15 @@ def test_decorators_in_the_wrong_order_are_told_to_swap(app: Duly) -> None:
         def hello() -> None: ...
 
 
+def test_the_result_of_a_task_is_not_a_schedule(app: Duly) -> None:
+    report = task(app, "report")
+    with pytest.raises(InvalidValue, match=r"pass the task, or task\.bind\(…\), not task\(…\)"):
+        app.schedule("every 1h", report())
+    with pytest.raises(InvalidValue, match=r"pass the task, or task\.bind\(…\), not task\(…\)"):
+        app.on("invoice.paid", report())
+    assert list(app.declarations) == []
+
+
 def test_two_schedules_of_one_name_are_told_apart(app: Duly) -> None:
     report = task(app, "report")
     assert app.schedule("every 1h")(report) is report

@@ -154,7 +154,11 @@ def test_words_behind_the_noun_choose_schedules_as_they_choose_jobs() -> None:
     for words, message in (
         (("stat:paused",), "did you mean state:"),
         (("list", "paused"), "did you mean state:paused?"),
-        (("sho", "backup"), "did you mean duly schedules show backup? As a text: text:sho"),
+        (
+            ("sho", "backup"),
+            'there is no command "duly schedules sho"; did you mean "duly schedules show backup"?'
+            " To search for the text: text:sho",
+        ),
     ):
         refused = duly(*words)
         assert (refused.exit_code, refused.stdout) == (2, "")

@@ -85,8 +85,8 @@ def test_what_was_before_the_oldest_row_and_behind_the_beginning_is_forgotten() 
 def test_whoever_asks_is_told_what_it_means() -> None:
     said = notes(HOURLY, [NINE, TEN], [NINE])
     assert said == (
-        "the ledger knows nothing of 1 of them, up to Wed 2026-06-03 09:00 UTC: they may have run,"
-        " and have been deleted since",
+        "the history of 1 of them, up to Wed 2026-06-03 09:00 UTC, has been deleted: they may have"
+        " run already",
         'overlap="skip": they run one after the other; a run that is due before the last of '
         "them has ended is skipped",
     )
@@ -96,7 +96,12 @@ def test_whoever_asks_is_told_what_it_means() -> None:
     )
     careless = replace(schedule("every 1h", NOW, overlap="allow"), created_at=TEN)
     assert notes(careless, [NINE, TEN], []) == (
-        "1 of them are from before it was made: had they been backfilled already, the ledger would"
-        " know only for as long as it keeps fires",
+        "1 of them is from before the schedule was created; if it was backfilled so long ago that"
+        " its history has been deleted, it runs again",
+    )
+    late = replace(careless, created_at=NOW)
+    assert notes(late, [NINE, TEN], []) == (
+        "2 of them are from before the schedule was created; if they were backfilled so long ago"
+        " that their history has been deleted, they run again",
     )
     assert notes(HOURLY, [], []) == ()

@@ -34,6 +34,7 @@ from duly.rules.event_rule import on
 from duly.store.declarations import WantedSchedule
 
 S = TypeVar("S", bound=Startable)
+DECORATES: Any = object()  # not None: that is what calling a task often returns
 E = TypeVar("E", bound=Enqueueable[..., Any])
 
 _OF_THE_RULE: Final = ("key", "debounce", "run_after", "unless")
@@ -129,7 +130,7 @@ class Scheduling:
     def __call__(
         self,
         rule: object = None,
-        call: Startable | None = None,
+        call: Startable = DECORATES,
         /,
         *,
         name: str | None = None,
@@ -144,7 +145,7 @@ class Scheduling:
     def declared(
         self,
         rule: RuleText,
-        call: object | None,
+        call: object,
         *,
         name: str | None,
         aliases: Sequence[str],
@@ -166,7 +167,7 @@ class Scheduling:
             self._declarations.add(declaration)
             return what
 
-        if call is None:
+        if call is DECORATES:
             return declare
         declare(call)
         return None
@@ -215,7 +216,7 @@ class Reacting:
     def __call__(
         self,
         event: object = None,
-        call: Enqueueable[..., Any] | Call[Any] | None = None,
+        call: Enqueueable[..., Any] | Call[Any] = DECORATES,
         /,
         **options: Unpack[ReactionOptions],
     ) -> Callable[[E], E] | None:

@@ -242,7 +242,10 @@ def _startable(
                 "or add @duly.task"
             )
         case _:
-            raise InvalidValue(f"{what!r}: a schedule runs a task, or a call: task.bind(…)")
+            raise InvalidValue(
+                f"{what!r} is not a task: pass the task, or task.bind(…), not task(…), "
+                "which runs it"
+            )
     choices = startable.choices if isinstance(startable, Call) else startable._using  # noqa: SLF001
     for choice in _OF_ONE_JOB:
         if choice in choices:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import update_wrapper
 from hashlib import sha256
 from typing import (
+    TYPE_CHECKING,
     Any,
     Concatenate,
     Generic,
@@ -241,6 +242,9 @@ class Call(Generic[R_co]):
         return f"<Call {self.task}({', '.join(given)})>"
 
 
+_OF_CELERY = {"delay": "enqueue(…)", "apply_async": "using(…).enqueue(…)", "s": "bind(…)"}
+
+
 class Enqueueable(Generic[P, R_co]):
     """The common part of tasks and flows."""
 
@@ -249,6 +253,15 @@ class Enqueueable(Generic[P, R_co]):
         self._enqueuer = enqueuer
         self._using = using
         self.definition = definition
+
+    if not TYPE_CHECKING:  # a type checker shall still refuse unknown attributes
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+            """Raise an AttributeError that answers a method of Celery with the one of duly."""
+            if name in _OF_CELERY:
+                ours = f"{self.__dict__['definition'].name}.{_OF_CELERY[name]}"
+                raise AttributeError(f"a task of duly has no {name}(): use {ours}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def name(self) -> str:

@@ -75,7 +75,8 @@ class FilteredNounGroup(NounGroup):
         if near:
             meant = " ".join([near[0], *args[1:]])
             raise click.UsageError(
-                f"did you mean duly {self.name} {meant}? As a text: text:{args[0]}"
+                f'there is no command "duly {self.name} {args[0]}"; did you mean'
+                f' "duly {self.name} {meant}"? To search for the text: text:{args[0]}'
             )
 
 

@@ -304,7 +304,7 @@ def list_command(
     """
     if words and all(map(is_number, words)):
         raise click.UsageError(
-            f"did you mean duly jobs show {words[0]}? As a text: text:{words[0]}"
+            f"did you mean duly jobs show {words[0]}? To search for the text: text:{words[0]}"
         )
     wanted = filter_of(words)
 

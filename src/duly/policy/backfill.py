@@ -108,14 +108,16 @@ def notes(
     if lost:
         last = sentences.shown(lost[-1], schedule.plan)
         said.append(
-            f"the ledger knows nothing of {len(lost):,} of them, up to {last}: they may have run,"
-            " and have been deleted since"
+            f"the history of {len(lost):,} of them, up to {last}, has been deleted: they may have"
+            " run already"
         )
     early = [moment for moment in queued if moment < schedule.created_at]
     if early:
+        they, their, were = ("it", "its", "was") if len(early) == 1 else ("they", "their", "were")
+        are, run = ("is", "runs") if len(early) == 1 else ("are", "run")
         said.append(
-            f"{len(early):,} of them are from before it was made: had they been backfilled already,"
-            " the ledger would know only for as long as it keeps fires"
+            f"{len(early):,} of them {are} from before the schedule was created; if {they} {were}"
+            f" backfilled so long ago that {their} history has been deleted, {they} {run} again"
         )
     overlap = schedule.plan.policies.overlap
     if queued and overlap != "allow":
