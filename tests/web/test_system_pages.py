@@ -17,6 +17,7 @@ from duly.model.job import JobRequest
 from duly.settings import Settings
 from duly.store.store import Store
 from duly.web import Authenticator, make_application
+from duly.web.pages.system import LEVELS
 from tests.infrastructure.web import ORIGIN, Site, site
 
 HOSTILE = '"><img src=x onerror=alert(1)>'
@@ -52,6 +53,16 @@ def test_the_doctor_says_what_was_found_and_everybody_may_read_it(there: Site) -
     assert '<span class="check">schema</span>' in text
     assert re.search(r"<dd>(SQLite|PostgreSQL) \d+\.", text)
     assert "none is connected" in text
+    warned = "No check failed; " in text
+    assert ('class="headline has-warnings"' in text) == warned, "a warning is not shown in green"
+
+
+def test_each_level_of_a_check_has_its_colour(there: Site) -> None:
+    link = re.search(r'href="([^"]+\.css[^"]*)"', page(there, "/system"))
+    assert link
+    styles = there.client.get(link[1]).text
+    for level in LEVELS.values():
+        assert re.search(rf"\.state\.{level}\b", styles), level
 
 
 def test_the_doctor_says_what_helps(there: Site) -> None:
