@@ -174,60 +174,6 @@ def test_a_thread_that_outlives_the_main_one_can_still_enqueue(path: Path) -> No
     assert (ran.stdout, ran.returncode) == ("ready\n", 0), ran.stderr
 
 
-INTERRUPTED = """
-import faulthandler, random, signal, sqlite3, sys, threading
-from duly import Duly
-
-faulthandler.dump_traceback_later(50, exit=True)
-duly = Duly(sys.argv[1])
-
-@duly.task
-def work() -> None: ...
-
-class Interrupt(BaseException): ...
-
-def interrupt(*_: object) -> None:
-    if armed:
-        raise Interrupt
-
-def enqueue() -> None:
-    while signals < 2_000:
-        numbers.append(work.enqueue().id)
-
-numbers, signals, armed = [work.enqueue().id], 0, False
-signal.signal(signal.SIGALRM, interrupt)
-others = [threading.Thread(target=enqueue) for _ in range(2)]
-for other in others:
-    other.start()
-while signals < 2_000:
-    signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.004))
-    try:
-        armed = True
-        while True:
-            numbers.append(work.enqueue().id)
-    except Interrupt:
-        armed = False
-        signals += 1
-for other in others:
-    other.join()
-duly.close()
-stored = {number for (number,) in sqlite3.connect(sys.argv[1]).execute("select id from duly_job")}
-print(len(numbers) - len(set(numbers)), len(set(numbers) - stored))
-"""
-
-
-def test_two_thousand_signals_lose_no_job_and_stop_no_thread(path: Path) -> None:
-    # In real time, about six seconds: where a signal arrives cannot be chosen.
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", INTERRUPTED, str(path)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (ran.stdout, ran.returncode) == ("0 0\n", 0), ran.stderr
-
-
 def end_of(database: SqliteDatabase, start: Start[int]) -> str:
     try:
         at_once(database.write(start))
