@@ -44,6 +44,13 @@ def test_an_entry_that_is_kept_is_told_again_in_its_words(said: dict[str, Any]) 
     assert entry_of(remembered(plan_of(entry))) == entry
 
 
+def test_three_attempts_are_the_default_of_a_task_but_not_of_a_program() -> None:
+    program = ScheduleEntry(name="x", rule="every 1h", command=("date",), attempts=3)
+    assert entry_of(remembered(plan_of(program))).attempts == 3
+    task = ScheduleEntry(name="x", rule="every 1h", task="report", attempts=3)
+    assert entry_of(remembered(plan_of(task))).attempts is None
+
+
 def test_what_runs_is_a_task_and_its_arguments() -> None:
     facts: dict[str, Any] = {"name": "x", "rule": "every 5m"}
     assert call_of(ScheduleEntry(**facts | {"shell": "a | b", "cwd": "/srv"})) == (

@@ -81,7 +81,7 @@ def entry_of(schedule: StoredSchedule) -> ScheduleEntry:
         tenant=plan.tenant,
         submitter=plan.submitter,
         timeout=show_duration(plan.terms.timeout) if plan.terms.timeout else None,
-        attempts=_attempts(plan.policies.retry),
+        attempts=_attempts(plan),
         paused=pause is not None,
         note=pause.note if pause else "",
         **_what_runs(plan.task, decode(plan.args)),
@@ -111,7 +111,7 @@ def attempts_of(plan: Plan) -> int | None:
     """Return the attempts; None for the default. A program runs once: it may not be idempotent."""
     if plan.policies.retry is None and plan.task in _PROGRAMS:
         return NEVER.attempts
-    return _attempts(plan.policies.retry)
+    return _attempts(plan)
 
 
 def _what_runs(task: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -158,9 +158,12 @@ def _missed(missed: Missed) -> str | Mapping[str, object]:
     return said if len(said) > 1 else missed.policy
 
 
-def _attempts(retry: Json | None) -> int | None:
+def _attempts(plan: Plan) -> int | None:
+    """Return the attempts as an entry has them; None for the default of a task."""
+    retry = plan.policies.retry
     attempts = Retry.from_json(retry).attempts if retry else None
-    return None if attempts == Retry().attempts else attempts
+    is_default = attempts == Retry().attempts and plan.task not in _PROGRAMS
+    return None if is_default else attempts
 
 
 def _priority(number: int) -> int | str | None:
