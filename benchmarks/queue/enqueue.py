@@ -1,7 +1,7 @@
 """How fast jobs are promised: one by one, in bulk, and by 32 callers of one process at once."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 from benchmarks.queue.contestant import Producer, Queue
@@ -21,32 +21,13 @@ async def enqueue_rates(
         callers = await contestant.producers(CALLERS)
         try:
             await each(callers, 1)  # connected, and prepared
-            single = await single_rate(callers[0], jobs // 10)
+            single = await rate(callers[:1], jobs // 10)
             many = await rate(callers, jobs // CALLERS)
             bulk = await bulk_rate(callers[0], jobs) if kind.bulk else None
         finally:
             for caller in {id(caller): caller for caller in callers}.values():
                 await caller.close()
         return single, many, bulk
-
-
-async def single_rate(caller: Producer, count: int) -> float:
-    """Jobs a second by one caller: by its call that blocks, if it has that beside the awaited one.
-
-    On SQLite, hand-written SQL and Huey block, too, and need no second thread.
-    """
-    block = getattr(caller, "enqueue_and_block", None)
-    if block is None:
-        return await rate([caller], count)
-    return await asyncio.to_thread(blocking_rate, block, count)
-
-
-def blocking_rate(enqueue_and_block: Callable[[], None], count: int) -> float:
-    enqueue_and_block()  # connected, and prepared
-    begin = perf_counter()
-    for _ in range(count):
-        enqueue_and_block()
-    return count / (perf_counter() - begin)
 
 
 async def rate(callers: Sequence[Producer], count: int) -> float:

@@ -43,35 +43,14 @@ def boottime() -> float:
 
 
 async def sleep(seconds: float) -> None:
-    """Wait on the running loop's own time, which may be virtual; without a loop, block the thread.
+    """Wait on the running loop's own time, which may be virtual.
 
     Zero yields to other tasks once.
     """
     # Importing it takes 60 ms, which `duly next` need not pay to read the clock.
     import asyncio  # noqa: PLC0415
 
-    if is_on_a_loop():
-        await asyncio.sleep(seconds)
-    else:
-        time.sleep(seconds)  # noqa: ASYNC251 - there is no loop that it could block
-
-
-def loop_time() -> float:
-    """Return seconds on the running loop's own clock; without a loop, on the machine's."""
-    import asyncio  # noqa: PLC0415 - as above
-
-    return asyncio.get_running_loop().time() if is_on_a_loop() else time.monotonic()
-
-
-def is_on_a_loop() -> bool:
-    """Return whether an event loop runs in this thread, so that it must not block."""
-    import asyncio  # noqa: PLC0415 - as above
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    await asyncio.sleep(seconds)
 
 
 class Timeout:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from duly.clock import is_on_a_loop
 from duly.errors import DulyError, InvalidValue, SchemaMismatch
 from duly.settings import Settings, load
 from duly.settings.kinds import check_address
@@ -27,7 +26,7 @@ from duly.settings.loading import SettingsFile, framework
 from duly.settings.settings import DEFAULT
 from duly.store.caller_connection import Verb, Work, awrite_on, write_on
 from duly.store.connect import connect, is_postgres, is_remote, place
-from duly.store.database import Dialect, Migration, at_once
+from duly.store.database import Dialect, Migration
 from duly.store.maintenance import Retention, StoreProgress
 from duly.store.migrate import Schema, check, migrate, migrations, require
 from duly.store.store import SqlStore, Store
@@ -139,33 +138,6 @@ class LazyStore:
             # Without the frames of the other thread: the caller's line says more.
             raise error.with_traceback(None)  # noqa: B904 - the same error
 
-    def call_here(self, work: Work[T], *, async_name: str) -> T:
-        """Run ``work`` in this thread if the store allows it; otherwise as ``call`` does.
-
-        ``work`` must await nothing but the database.
-        """
-        store = self._store_for_threads()
-        if store is None:
-            return self.call(work, async_name=async_name)
-        try:
-            return at_once(work(store))
-        except DulyError as error:
-            raise error.with_traceback(None)  # noqa: B904 - the same error
-
-    def _store_for_threads(self) -> Store | None:
-        """Return the open store of sync calls, if this thread may use it without its loop.
-
-        Only SQLite has calls that block instead of being awaited. A store with listeners needs its
-        loop, because they are called there.
-        """
-        if self.instead is not None or is_on_a_loop():
-            return None
-        opened = self._opened.get(self._portal.loop) if self._portal.loop else None
-        store = opened.store if opened else None
-        if not isinstance(store, SqlStore) or store.has_listeners or is_postgres(self.url):
-            return None
-        return store
-
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine on the loop of sync calls and wait for it."""
         return self._portal.call(work)
@@ -224,6 +196,14 @@ def _outside() -> int:
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("duly."):
         level, frame = level + 1, frame.f_back
     return level + 1
+
+
+def is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 _LAZY_STORES: WeakSet[LazyStore] = WeakSet()

@@ -24,11 +24,6 @@ class Portal:
         self._thread: threading.Thread | None = None
         _PORTALS.add(self)
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The running loop; None if it was not needed yet, or was closed."""
-        return self._loop
-
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run it on the portal's loop and wait; an interrupted caller cancels it."""
         loop = self._running_loop()

@@ -1,6 +1,5 @@
 """duly, with what is on by default: leases, fences, retries, history, claims by known tasks."""
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -52,9 +51,6 @@ class DulySqlite(DulyPostgres):
     database: ClassVar[str] = "SQLite"
     unfinished: ClassVar[str] = "select 1 from duly_job"
     finished: ClassVar[str | None] = "select count(*) from duly_history where state = 'succeeded'"
-
-    async def producers(self, count: int) -> Sequence["DulyProducer"]:
-        return [DulySqliteProducer(self.place.url)] * count
 
 
 class DulySchedulesPostgres(DulyPostgres):
@@ -110,15 +106,6 @@ class DulyProducer:
 
     async def close(self) -> None:
         await self._duly.aclose()
-
-
-class DulySqliteProducer(DulyProducer):
-    def enqueue_and_block(self) -> None:
-        self._nothing.enqueue()
-
-    async def close(self) -> None:
-        await super().close()
-        await asyncio.to_thread(self._duly.close)
 
 
 QUEUES = (DulyPostgres, DulySqlite)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Sel
 
 from duly import clock
 from duly.app.actions import Action, awaitable, blocking
-from duly.clock import is_on_a_loop
-from duly.connection import LazyStore
+from duly.connection import LazyStore, is_on_a_loop
 from duly.errors import (
     InvalidValue,
     JobFailed,

@@ -75,7 +75,7 @@ class Enqueuer:
     ) -> list[int]:
         """Store the jobs, on the caller's connection if there is one; return their numbers."""
         if connection is None:
-            return self.lazy.call_here(
+            return self.lazy.call(
                 lambda store: _enqueued(store, asked, idempotency_key), async_name=async_name
             )
         _refuse_both(idempotency_key)

@@ -107,9 +107,6 @@ class ProjectStore(LazyStore):
         with told_to_migrate():
             return write_on(self.connection, cast(Work[T], work), _JOINED)
 
-    def _store_for_threads(self) -> Store | None:
-        return None if self.is_joined else super()._store_for_threads()
-
 
 class TransactionalEnqueuer(Enqueuer):
     """Enqueues on Django's connection, in its transaction."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from asgiref.sync import async_to_sync
 
-from duly.clock import is_on_a_loop
+from duly.connection import is_on_a_loop
 from duly.engine.execution import Execution
 from duly.engine.executors import OnEnd
 from duly.engine.executors.in_process import ThreadExecutor, ThreadWork

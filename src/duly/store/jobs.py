@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from duly import clock
 from duly.errors import NotFound, OutcomeUnknown, WrongState
 from duly.model.access import AuditedAction
 from duly.model.columns import read_rows
@@ -64,10 +63,8 @@ class JobStore(Noun):
         """Enqueue jobs, all or none; return their numbers in the order of the calls."""
         if any(call.key is not None for call in calls):
             answers = await self._enqueue(calls)
-        elif clock.is_on_a_loop():
+        else:
             answers = await self._group_commit.add(calls)
-        else:  # a thread that blocks: the database commits together what threads ask for at once
-            answers = await self._enqueue_plain(calls)
         self._db.nudge(*topics_of(calls))
         return answers
 

@@ -106,11 +106,6 @@ class SqlStore(Store):
     def is_listening(self) -> bool:
         return self.database.is_listening
 
-    @property
-    def has_listeners(self) -> bool:
-        """Whether this process is told of changes, on the event loop of the store."""
-        return self._db.has_listeners
-
     async def open(self) -> None:
         await self.database.open()
 

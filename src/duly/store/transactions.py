@@ -3,6 +3,7 @@
 And the actor under whose name changes are recorded, if there is one.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
@@ -114,9 +115,9 @@ class Transactions:
                     raise
                 why = error
                 await clock.sleep(BETWEEN_LOOKS)
-            now = clock.loop_time()
-            gives_up = gives_up or now + LOOKING
-            if lost > TRIES or now >= gives_up:
+            loop = asyncio.get_running_loop()
+            gives_up = gives_up or loop.time() + LOOKING
+            if lost > TRIES or loop.time() >= gives_up:
                 raise OutcomeUnknown(f"{unknown}; the outcome could not be looked up") from why
 
     def numbered(self, count: int, work: Callable[[list[int]], Operation[T]]) -> Start[T]:
@@ -203,10 +204,6 @@ class Transactions:
     def listen(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)
         self.database.listen(listener)
-
-    @property
-    def has_listeners(self) -> bool:
-        return bool(self._listeners)
 
     def nudge(self, *topics: str) -> None:
         self.wake(*topics)

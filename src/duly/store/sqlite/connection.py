@@ -202,7 +202,7 @@ def _connection(
         isolation_level=None,
         cached_statements=512,
         factory=factory,
-        check_same_thread=False,  # one thread at a time: see thread and transaction
+        check_same_thread=factory is sqlite3.Connection,
     )
     with closed_on_error(connection):
         connection.execute("pragma mmap_size = 0")

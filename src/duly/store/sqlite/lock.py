@@ -64,6 +64,7 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = _CLOSED
+        self._nap = Event()  # never set
 
     def open(self) -> None:
         """Open the lock file. It is never removed: a lock on a removed file excludes no process."""
@@ -95,9 +96,8 @@ class FileLock:
     @contextmanager
     def held(self, patience: timedelta) -> Iterator[None]:
         """Hold the lock, or raise ``StoreUnavailable`` when patience ends."""
+        self._acquire(monotonic() + patience.total_seconds(), patience)
         try:
-            # Inside: a signal may interrupt it. To release a lock that is not held does nothing.
-            self._acquire(monotonic() + patience.total_seconds(), patience)
             yield
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -116,8 +116,7 @@ class FileLock:
                     f"another process has held {self.path} for {patience.total_seconds():g} s, "
                     f"and nothing was written; find it with: fuser {self.path}"
                 )
-            # A new one, because a signal in the wait may leave it locked.
-            Event().wait(random.uniform(0.0005, 0.0015))  # noqa: S311 - so that no two keep step
+            self._nap.wait(random.uniform(0.0005, 0.0015))  # noqa: S311 - so that no two keep step
 
     def _acquired(self) -> bool:
         try:

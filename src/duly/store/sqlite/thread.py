@@ -4,10 +4,6 @@ SQLite's calls block and a connection serves one call at a time, so each connect
 its own, and coroutines wait for its answers. A request stays in the queue until the thread is
 certain to run it. A caller whose deadline passes withdraws a request that is still in the queue,
 and knows that nothing was done; if the thread has taken the request, the outcome is unknown.
-
-A caller without an event loop blocks anyway, so it serves the queue itself, in its own thread, and
-saves the switches between threads: they took longer than the insert of a job. Callers that come
-meanwhile wait for the connection, and the next one serves all their requests, in one commit.
 """
 
 import asyncio
@@ -16,16 +12,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from threading import Condition, RLock, Thread, get_ident, main_thread
-from threading import enumerate as threads
-from typing import Any, Final, Protocol, TypeAlias, TypeVar, cast
+from threading import Condition, Thread, main_thread
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from duly.clock import is_on_a_loop
 from duly.errors import OutcomeUnknown, StoreUnavailable
 from duly.store.sqlite.connection import sqlite3, told
-
-NAME: Final = "duly-sqlite"
-INTERRUPTED: Final = "the thread that wrote to SQLite was interrupted"
 
 T = TypeVar("T")
 Work: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -36,7 +27,7 @@ class ThreadRequest:
     """A request to the thread, and its result."""
 
     work: Work[Any]
-    answer: asyncio.Future[Any] | None  # None: its caller blocks
+    answer: asyncio.Future[Any]
     taken: bool = False
     result: Any = None
     error: Exception | None = None
@@ -76,17 +67,11 @@ class ConnectionThread:
         self._deadline = deadline
         self._loop = asyncio.get_running_loop()
         self._queue: deque[ThreadRequest] = deque()
-        # A signal cannot come between taking this lock and entering its block; it could at a
-        # Condition, which is written in Python, and the lock would be held for ever.
-        self._queue_lock = RLock()
-        self._changed = Condition(self._queue_lock)
-        # Held by the thread that uses the connection; one that does not hold it cannot release it.
-        self._connection_lock = RLock()
-        self._serving: int | None = None  # the thread that serves requests
+        self._changed = Condition()
         self._stopping = False
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._ended = asyncio.Event()
-        self._thread = Thread(target=self._live, name=f"{NAME}-{duty.name}")
+        self._thread = Thread(target=self._live, name=f"duly-sqlite-{duty.name}")
 
     async def start(self) -> None:
         """Return when the connection is open, or raise the error that prevented it."""
@@ -94,12 +79,7 @@ class ConnectionThread:
         await self._connected
 
     async def ask(self, work: Work[T], *, late: type[StoreUnavailable] = OutcomeUnknown) -> T:
-        """Return the result of the work; raise ``late`` if it still runs at the deadline.
-
-        Without a running event loop, this never waits for one, and blocks.
-        """
-        if not is_on_a_loop():
-            return self._ask_here(work, late)
+        """Return the result of the work; raise ``late`` if it still runs at the deadline."""
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError(
                 "a database belongs to the event loop it was opened on: open another"
@@ -114,51 +94,25 @@ class ConnectionThread:
             timer.cancel()
             self._withdraw(request)
 
-    def _ask_here(self, work: Work[T], late: type[StoreUnavailable]) -> T:
-        """Serve the queue in this thread until another thread or this one has done the work."""
-        if self._serving == get_ident():
-            raise StoreUnavailable(
-                "a signal handler asked for a write while its thread was writing to SQLite; "
-                "nothing was done: set a flag in the handler, and write afterwards"
-            )
-        request = ThreadRequest(work, None)
-        self._put(request, wake=False)
-        try:
-            # Half of the deadline: the other half is for the file's lock, which comes after it.
-            if not self._connection_lock.acquire(timeout=self._deadline.total_seconds() / 2):
-                raise self._late(request, late)
-            while not request.taken:
-                self._serve()
-        finally:  # also if a signal has interrupted this thread, with or without the lock
-            try:  # noqa: SIM105 - a call before the release could be interrupted
-                self._connection_lock.release()
-            except RuntimeError:
-                pass
-            self._withdraw(request)
-        if request.error is not None:
-            raise request.error
-        return cast(T, request.result)
-
     async def stop(self) -> None:
         """Finish all requests, close the connection, and end the thread."""
         if self._thread.ident is None:
             return
-        with self._queue_lock:
+        with self._changed:
             self._stopping = True
             self._changed.notify()
         await self._ended.wait()
         self._thread.join()
 
-    def _put(self, request: ThreadRequest, *, wake: bool = True) -> None:
-        with self._queue_lock:
+    def _put(self, request: ThreadRequest) -> None:
+        with self._changed:
             if self._stopping:
                 raise StoreUnavailable("the database is being closed, and nothing was done")
             self._queue.append(request)
-            if wake:
-                self._changed.notify()
+            self._changed.notify()
 
     def _withdraw(self, request: ThreadRequest) -> bool:
-        with self._queue_lock:
+        with self._changed:
             if request.taken:
                 return False
             request.taken = True
@@ -166,101 +120,77 @@ class ConnectionThread:
             return True
 
     def _expire(self, request: ThreadRequest, late: type[StoreUnavailable]) -> None:
-        if request.answer is not None and not request.answer.done():
-            request.answer.set_exception(self._late(request, late))
-
-    def _late(self, request: ThreadRequest, late: type[StoreUnavailable]) -> StoreUnavailable:
-        """Withdraw a request whose deadline has passed; return the error for its caller."""
+        if request.answer.done():
+            return
         waited = (
             f"no answer from the SQLite {self._duty.name} in {self._deadline.total_seconds():g} s"
         )
         if self._withdraw(request):
-            return StoreUnavailable(f"{waited}; nothing was done")
-        return late(f"{waited}; the operation is still running")
+            request.answer.set_exception(StoreUnavailable(f"{waited}; nothing was done"))
+        else:
+            request.answer.set_exception(late(f"{waited}; the operation is still running"))
 
-    # From here on, in the thread; ``_serve`` also in a thread that asks and holds the lock.
+    # From here on, in the thread.
 
     def _live(self) -> None:
         try:
-            self._connection = self._duty.connect()
+            connection = self._duty.connect()
         except Exception as error:  # noqa: BLE001 - it belongs to who opened the database
             self.tell(_settle, self._connected, told(error))
         else:
             self.tell(_settle, self._connected, None)
-            self._work()
-            with self._connection_lock:
-                self._duty.close(self._connection)
+            self._work(connection)
+            self._duty.close(connection)
         finally:
             self.tell(self._ended.set)
 
-    def _work(self) -> None:
+    def _work(self, connection: sqlite3.Connection) -> None:
         while True:
-            with self._queue_lock:
+            with self._changed:
                 if not self._queue and not self._stopping:
                     self._changed.wait(self._duty.pulse)
-                over = self._stopping or self._abandoned()
-            with self._connection_lock:
-                if self._queue:
-                    self._serve()
-                elif over:
-                    return
-                else:
-                    self._duty.look(self._connection)
+                asked, over = bool(self._queue), self._stopping or self._abandoned()
+            if asked:
+                self._serve(connection)
+            elif over:
+                return
+            else:
+                self._duty.look(connection)
 
     def _abandoned(self) -> bool:
         """Return whether no request can come any more: a program that forgot to close may end."""
-        is_over = not main_thread().is_alive() and not any(map(_may_ask, threads()))
-        return is_over or self._loop.is_closed()
+        return self._loop.is_closed() or not main_thread().is_alive()
 
-    def _serve(self) -> None:
+    def _serve(self, connection: sqlite3.Connection) -> None:
         requests: list[ThreadRequest] = []
 
         def take() -> list[ThreadRequest]:
-            self._take(requests)
+            requests.extend(self._take())
             return requests
 
-        self._serving = get_ident()
         try:
-            self._duty.serve(self._connection, take)
+            self._duty.serve(connection, take)
         except Exception as error:  # noqa: BLE001 - it belongs to all who asked
             for request in requests or take():
                 request.error = told(error)
-        except BaseException:  # a signal, in the thread of a caller that blocks
+        self.tell(_answer, requests)
+
+    def _take(self) -> list[ThreadRequest]:
+        with self._changed:
+            count = min(self._duty.at_most, len(self._queue))
+            requests = [self._queue.popleft() for _ in range(count)]
             for request in requests:
-                request.error = OutcomeUnknown(INTERRUPTED)
-            raise
-        finally:
-            self._serving = None
-            self._answer(requests)
-
-    def _take(self, requests: list[ThreadRequest]) -> None:
-        with self._queue_lock:
-            while self._queue and len(requests) < self._duty.at_most:
-                request = self._queue[0]
-                request.error = OutcomeUnknown(INTERRUPTED)  # until it is carried out
                 request.taken = True
-                requests.append(request)
-                self._queue.popleft()
-
-    def _answer(self, requests: Sequence[ThreadRequest]) -> None:
-        if any(request.answer is not None for request in requests):
-            self.tell(_settle_all, requests)
+            return requests
 
     def tell(self, callback: Callable[..., object], *values: object) -> None:
         with suppress(RuntimeError):  # the loop is closed, and no caller waits
             self._loop.call_soon_threadsafe(callback, *values)
 
 
-def _may_ask(thread: Thread) -> bool:
-    """Return whether the program waits for the end of this thread, which may ask until then."""
-    is_ours = thread.name.startswith(NAME)
-    return not (thread is main_thread() or thread.daemon or is_ours)
-
-
-def _settle_all(requests: Sequence[ThreadRequest]) -> None:
+def _answer(requests: Sequence[ThreadRequest]) -> None:
     for request in requests:
-        if request.answer is not None:
-            _settle(request.answer, request.error, request.result)
+        _settle(request.answer, request.error, request.result)
 
 
 def _settle(answer: asyncio.Future[Any], error: Exception | None, result: object = None) -> None:

@@ -11,9 +11,6 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import RLock
-
-from duly.clock import is_on_a_loop
 
 REST_SECONDS = 0.01  # between two nudges of the same topic
 LONGEST_DATAGRAM = 65_536
@@ -21,22 +18,20 @@ MOST_AT_ONCE = 100
 
 
 class SqliteWake:
-    """Notifies other processes, from any thread; receives notifications on its event loop."""
+    """Notifies other processes, and receives their notifications on the event loop."""
 
     def __init__(self, folder: Path, hear: Callable[[str], None]) -> None:
         self._folder = folder
         self._hear = hear
         self._mailbox: Mailbox | None = None
         self._resting: dict[str, bool] = {}  # whether the topic was nudged again meanwhile
-        self._lock = RLock()  # a signal handler may nudge while its thread does
 
     def open(self) -> None:
         """Begin to send and receive; where that is impossible, processes only poll."""
-        self._loop = asyncio.get_running_loop()
         with suppress(OSError):
             self._mailbox = Mailbox(self._folder)
             self._mailbox.remove_the_dead()
-            self._loop.add_reader(self._mailbox.socket, self._receive)
+            asyncio.get_running_loop().add_reader(self._mailbox.socket, self._receive)
 
     @property
     def is_open(self) -> bool:
@@ -44,15 +39,14 @@ class SqliteWake:
 
     def close(self) -> None:
         """Send the delayed topics, and remove the socket."""
-        with self._lock:
-            if self._mailbox is None:
-                return
-            self._loop.remove_reader(self._mailbox.socket)
-            if again := [topic for topic, nudged in self._resting.items() if nudged]:
-                self._mailbox.send(again)
-            self._resting.clear()
-            self._mailbox.remove()
-            self.forget()
+        if self._mailbox is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._mailbox.socket)
+        if again := [topic for topic, nudged in self._resting.items() if nudged]:
+            self._mailbox.send(again)
+        self._resting.clear()
+        self._mailbox.remove()
+        self.forget()
 
     def forget(self) -> None:
         """Close descriptors only: in a forked child, everything else belongs to the parent."""
@@ -62,26 +56,17 @@ class SqliteWake:
 
     def nudge(self, topics: Iterable[str]) -> None:
         """Send each topic at once; if it was just sent, send it once more after the quiet time."""
-        with self._lock:
-            if self._mailbox is None:
-                return
-            asked = dict.fromkeys(topics)
-            fresh = [topic for topic in asked if topic not in self._resting]
-            self._resting.update({topic: topic in self._resting for topic in asked})
-            if fresh:
-                self._mailbox.send(fresh)
-                self._rest(fresh)
-
-    def _rest(self, topics: Sequence[str]) -> None:
-        if is_on_a_loop():
-            self._loop.call_later(REST_SECONDS, self._rested, topics)
-        else:
-            self._loop.call_soon_threadsafe(self._rest, topics)
+        if self._mailbox is None:
+            return
+        asked = dict.fromkeys(topics)
+        fresh = [topic for topic in asked if topic not in self._resting]
+        self._resting.update({topic: topic in self._resting for topic in asked})
+        if fresh:
+            self._mailbox.send(fresh)
+            asyncio.get_running_loop().call_later(REST_SECONDS, self._rested, fresh)
 
     def _rested(self, topics: Sequence[str]) -> None:
-        with self._lock:
-            again = [topic for topic in topics if self._resting.pop(topic, False)]
-        self.nudge(again)
+        self.nudge([topic for topic in topics if self._resting.pop(topic, False)])
 
     def _receive(self) -> None:
         if self._mailbox is not None:

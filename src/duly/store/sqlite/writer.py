@@ -92,11 +92,8 @@ class Writer:
         """Hold the lock and a transaction; roll back writes that were not committed."""
         with self._locked():
             self._file.check()
+            self._begin(connection)
             try:
-                # Inside: a signal may interrupt a caller's thread when the transaction has begun,
-                # and an open transaction locks out every other process.
-                roll_back(connection)  # if a signal has interrupted the last rollback
-                self._begin(connection)
                 yield
             finally:
                 roll_back(connection)

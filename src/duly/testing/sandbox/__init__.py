@@ -20,8 +20,7 @@ from duly import clock
 from duly.app.duly import Duly
 from duly.app.job import Job
 from duly.app.tasks import Call, Enqueueable
-from duly.clock import is_on_a_loop
-from duly.connection import LazyStore
+from duly.connection import LazyStore, is_on_a_loop
 from duly.engine.executors.in_process import ThreadExecutor
 from duly.errors import InvalidValue
 from duly.model import job as model
