@@ -309,14 +309,14 @@ class ClaimPlanner(ShelfPlanner):
         self.store = store
         self.runner = runner
         self.worker: int | None = None  # None: no lease yet, or not any more
-        self.busy = 0
-        self.claiming = 0  # jobs of claims under way
+        self.busy: int = 0
+        self.claiming: int = 0  # jobs of claims under way
         self.journal: JournalWriter | None = None
         self.pulse: float = runner.time()
         self.peeked_at: float = float("-inf")
         self._peek_from: float = float("-inf")
         self.nudged: bool = False  # since then
-        self.lost_answer = False  # a claim may have succeeded whose answer was lost
+        self.lost_answer: bool = False  # a claim may have succeeded whose answer was lost
         self._has_claimed = True  # since the last peek, or there was none
         self._found_empty: set[QueueShelf] = set()
         self._passed_over: set[QueueShelf] = set()  # shelves with jobs whose executor was full
