@@ -117,7 +117,7 @@ def test_a_page_says_where_the_next_begins() -> None:
         (["stat:failed"], "a filter has no key stat:; did you mean state:"),
         (["failed"], "did you mean state:failed?"),
         (["state:dead"], 'no state is called "dead"'),
-        (["retyr", "7"], "did you mean duly jobs retry 7?"),
+        (["retyr", "7"], 'did you mean "duly jobs retry 7"?'),
         (["17"], "did you mean duly jobs show 17?"),
         (["retry"], "choose the jobs: ids, or a filter"),
         (["cancel", "17", "queue:mail"], "either ids (17) or a filter, not both"),
