@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
+from tests.infrastructure.proxy import accepted
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -65,6 +67,7 @@ async def serving(tls: ssl.SSLContext | None = None) -> AsyncIterator[Server]:
     server.port = listening.sockets[0].getsockname()[1]
     async with listening:
         yield server
+    await accepted()
     if server.talks:
         await asyncio.wait(server.talks)
 
