@@ -18,9 +18,9 @@ WHEN = re.compile(r"^at (?:\S+ \S+|the end): ")
 ROW = re.compile(r"\b([A-Z]\w+)\([^()]*\)")
 NUMBER = re.compile(r"\d[\d:.+ -]*\d|\d")
 LONGEST = 100
-# Stories that a missing guard may live through. The rarest, the wait for the job in front, shows in
-# one story of a hundred: 150 stories would leave it unseen after one change of the engine in five.
-MOST = 600
+MOST = 150  # stories that a missing guard may live through, beside the one that is written down
+# The rarest guard, the wait for the job in front, shows in one story of a hundred.
+SEARCHED = 600
 
 
 class Telling(NamedTuple):
@@ -45,11 +45,11 @@ def shown(guard: str, seed: int) -> str:
 
 def found(guard: str) -> Telling:
     """The first seed that tells."""
-    for seed in range(MOST):
+    for seed in range(SEARCHED):
         if broken := shown(guard, seed):
             said = NUMBER.sub("N", ROW.sub(r"\1", WHEN.sub("", broken)))
             return Telling(guard, seed, said if len(said) <= LONGEST else f"{said[:LONGEST]}…")
-    raise LookupError(f"{MOST} stories end well without {guard}")
+    raise LookupError(f"{SEARCHED} stories end well without {guard}")
 
 
 if __name__ == "__main__":

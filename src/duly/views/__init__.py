@@ -58,7 +58,7 @@ class Listed(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How a field of a view is made from the field of its source; None stays None."""
+    """Makes a field of a view from the field of its source; None stays None."""
 
     by: Callable[[Any], Any]
 
