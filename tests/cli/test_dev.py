@@ -94,6 +94,21 @@ def test_without_a_terminal_every_signal_is_passed_on(tmp_path: Path) -> None:
         assert process.wait(20) == 0
 
 
+def test_an_app_that_does_not_exist_ends_dev_with_an_error(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    done = subprocess.run(
+        [*DULY, "dev", "task.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    there = tmp_path.resolve() / "task.py"
+    error = f"Error: there is no file {there}; that folder has tasks.py: name one of them\n"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", error)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel kills the app, on Linux only")
 def test_the_app_does_not_outlive_a_dev_that_is_killed(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text(TASKS)

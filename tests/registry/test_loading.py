@@ -115,7 +115,8 @@ def test_an_object_that_raises_when_it_is_looked_at_is_no_app(folder: Path) -> N
 @pytest.mark.parametrize(
     ("target", "error", "said"),
     [
-        ("nowhere.py", NotFound, "there is no file .*nowhere.py"),
+        ("nowhere.py", NotFound, "there is no file .*nowhere.py; that folder has .*: name one"),
+        ("gone/tasks.py", NotFound, "there is no folder .*gone, either"),
         ("nowhere", NotFound, 'there is no module "nowhere"'),
         ("nowhere.tasks:duly", NotFound, 'there is no module "nowhere" for "nowhere.tasks"'),
         (

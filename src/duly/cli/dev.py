@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from duly.app import followed, is_postgres
-from duly.cli.app_and_store import UNREACHABLE, app_of, run, settled
+from duly.cli.app_and_store import MISSING, UNREACHABLE, app_of, run, settled
 from duly.cli.options import (
     app_argument,
     as_arguments,
@@ -85,9 +85,11 @@ def _run_with_reload(target: str, words: Mapping[str, Any]) -> int:
     """Run the app in a child process, restart it when its files change; return the exit code."""
     files = WatchedFiles(_folder(target))
     process = AppProcess([sys.executable, "-m", "duly", "up", target, *as_arguments(words)])
+    final = {0, UNREACHABLE, MISSING}  # no change of a file makes a database writable
     while True:
         process.start()
-        changed = process.until_changed(files)
+        changed = process.until_changed(files, final)
+        final.discard(MISSING)  # the app was found once, so its file may come back
         if changed is None:
             return process.end()
         say(f"{changed} changed: restarting")
@@ -113,15 +115,15 @@ class AppProcess:
             environment = followed(with_secret(os.environ))
             self._app = subprocess.Popen(self._command, env=environment)  # noqa: S603 - ourselves
 
-    def until_changed(self, files: "WatchedFiles") -> str | None:
-        """Wait until a file changes and return its name; None if there is no reason to wait."""
+    def until_changed(self, files: "WatchedFiles", final: Container[int]) -> str | None:
+        """Wait until a file changes and return its name; None after an exit code in ``final``."""
         told = False
         while not self._stop.wait(LOOK_SECONDS):
             changed = files.changed()
             if changed:
                 return changed
             code = None if self._app is None else self._app.poll()
-            if code in (0, UNREACHABLE):  # no change of a file makes a database writable
+            if code is not None and code in final:
                 return None
             if code is not None and not told:
                 told = True

@@ -14,6 +14,8 @@ from types import ModuleType
 from duly.errors import InvalidValue, NotFound
 from duly.registry.registry import Registry
 
+_MOST_NAMED = 5
+
 
 def load(target: str) -> Registry:
     """Import the target, which declares its tasks, and return its registry."""
@@ -63,7 +65,7 @@ def _imported(place: str) -> ModuleType:
 def _file(path: Path) -> ModuleType:
     path = path.resolve()
     if not path.is_file():
-        raise NotFound(f"there is no file {path}")
+        raise NotFound(f"there is no file {path}; {_files_there(path.parent)}")
     name, folder = path.stem, path.parent
     while (folder / "__init__.py").is_file():
         name, folder = f"{folder.name}.{name}", folder.parent
@@ -75,6 +77,16 @@ def _file(path: Path) -> ModuleType:
             f"{module.__file__ or 'built in'}: rename the file"
         )
     return module
+
+
+def _files_there(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"there is no folder {folder}, either"
+    files = sorted(path.name for path in folder.glob("*.py"))
+    if not files:
+        return "that folder has no Python files: change to the folder of your app, or name its file"
+    more = ", …" if len(files) > _MOST_NAMED else ""
+    return f"that folder has {', '.join(files[:_MOST_NAMED])}{more}: name one of them"
 
 
 def _module(name: str, place: str) -> ModuleType:
