@@ -135,7 +135,7 @@ def test_a_bare_noun_lists_the_next_first_and_what_is_paused_last() -> None:
     hourly, weekly, asleep = rows
     assert " UTC  in " in hourly
     assert weekly.startswith("Mon 2")
-    assert " 01:00 UTC" in weekly or " 00:00 UTC" in weekly  # 02:00 in Berlin, on our clock
+    assert " 01:00:00 UTC" in weekly or " 00:00:00 UTC" in weekly  # 02:00 in Berlin, on our clock
     assert asleep.split() == ["-", "paused", "-", "-", "-", "asleep"]
     assert done("list", "-o", "name") == done("-o", "name") == "hourly\nweekly\nasleep\n"
     assert result.stderr.startswith("database: ")
@@ -242,7 +242,7 @@ def test_a_schedule_is_added_with_all_its_policies(url: str) -> None:
 def test_a_single_moment_in_the_past_is_missed_and_runs_as_the_policy_says(url: str) -> None:
     for missed, name in (("latest", "runs"), ("skip", "skipped")):
         said = done("add", "2020-01-01T10:00Z", "--name", name, "--missed", missed, "--", "true")
-        assert said == f"added  {name}  missed Wed 2020-01-01 10:00 UTC\n"
+        assert said == f"added  {name}  missed Wed 2020-01-01 10:00:00 UTC\n"
     fire(url)
     outcomes = {
         name: json.loads(done("history", name, "-o", "json"))[0]["outcome"]
@@ -259,7 +259,7 @@ def test_an_edit_changes_what_is_said_and_notes_who_said_it(url: str) -> None:
          "--spacing", "1m", "--jitter", "10s", "--exclude", "holidays(DE)")  # fmt: skip
     result = done("edit", "tidy", "--rule", "0 5 * * *", "--at-most", "7", "--jitter", "none",
                   "--queue", "night", "--start", "2050-01-01 00:00")  # fmt: skip
-    assert result == "edited  tidy  next Sun 2050-01-02 05:00 CET\n"
+    assert result == "edited  tidy  next Sun 2050-01-02 05:00:00 CET\n"
     found = plan(url, "tidy")
     assert (found.rule, found.zone, found.queue) == ("0 5 * * *", "Europe/Berlin", "night")
     assert json.loads(found.policies.as_json()) == {
@@ -278,11 +278,11 @@ def test_an_edit_changes_what_is_said_and_notes_who_said_it(url: str) -> None:
 def test_a_pause_has_an_end_and_a_note_on_the_schedules_own_clock(url: str) -> None:
     done("add", "Mon 02:00 Europe/Berlin", "--task", "weekly")
     said = done("pause", "weekly", "--until", "2090-01-01 09:00", "--note", "the disk is full")
-    assert said == "paused  weekly  until Sun 2090-01-01 09:00 CET\n"
+    assert said == "paused  weekly  until Sun 2090-01-01 09:00:00 CET\n"
     text = done("show", "weekly")
-    assert "paused  until Sun 2090-01-01 09:00 CET\n" in text
+    assert "paused  until Sun 2090-01-01 09:00:00 CET\n" in text
     assert "note    the disk is full\n" in text
-    assert "\nNEXT                      IN\nMon 2090-01-02 02:00 CET  in " in text
+    assert "\nNEXT                         IN\nMon 2090-01-02 02:00:00 CET  in " in text
     assert shown("weekly")["paused_until"] == "2090-01-01T08:00:00Z"
     assert done("resume", "weekly").startswith("resumed  weekly  next Mon 2")
     assert shown("weekly")["paused"] is False
@@ -365,7 +365,7 @@ def test_show_says_it_in_words() -> None:
     ]
     assert 'task    report {"region":"eu"}' in lines
     assert "owner   person" in lines
-    assert len([line for line in lines if " 02:30 CE" in line and "  in " in line]) == 5
+    assert len([line for line in lines if " 02:30:00 CE" in line and "  in " in line]) == 5
     data = shown("report")
     assert data["sentence"] == "Weekdays at 02:30 Europe/Berlin."
     assert len(data["next"]) == 5

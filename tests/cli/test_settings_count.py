@@ -227,7 +227,7 @@ def test_the_zone_is_that_of_schedules_which_a_person_adds(project: Path) -> Non
     write(project, url="shop.db", zone="Asia/Tokyo")
     command("db", "migrate")
     added = command("schedules", "add", "02:00", "--task", "hello", "--end", "2099-01-01")
-    assert (added.exit_code, "02:00 JST" in added.stdout) == (0, True)
+    assert (added.exit_code, "02:00:00 JST" in added.stdout) == (0, True)
     command("schedules", "add", "02:00 Europe/Paris", "--task", "hello", "--name", "own")
     command("schedules", "add", "every 5m", "--task", "hello", "--name", "none", "--zone", "none")
     app = Duly()
@@ -244,7 +244,7 @@ def test_the_zone_is_that_of_rules_which_a_person_edits(project: Path) -> None:
     assert command("schedules", "edit", "hello", "--queue", "ops").exit_code == 0
     assert app.schedules.get("hello").zone is None
     edited = command("schedules", "edit", "hello", "--rule", "02:00")
-    assert (edited.exit_code, "02:00 JST" in edited.stdout) == (0, True)
+    assert (edited.exit_code, "02:00:00 JST" in edited.stdout) == (0, True)
     assert app.schedules.get("hello").zone == "Asia/Tokyo"
     supposed = command("schedules", "simulate", "--rule", "03:00", "--to", "48h")
     assert (supposed.exit_code, "03:00 JST" in supposed.stdout) == (0, True)

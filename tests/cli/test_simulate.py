@@ -349,3 +349,9 @@ def test_asking_makes_no_store(tmp_path: Path) -> None:
     result = simulated("nightly")
     assert (result.exit_code, "no database at" in result.stderr) == (5, True), result.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_minute_has_seconds_beside_times_that_have_them() -> None:
+    result = simulated("--rule", "every 30s", "--from", "2026-11-16T02:00Z", "--to", "1m")
+    assert "Mon 2026-11-16 02:00:00 UTC  runs" in result.stdout, result.output
+    assert "Mon 2026-11-16 02:00:30 UTC  runs" in result.stdout

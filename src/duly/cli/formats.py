@@ -87,6 +87,7 @@ class View:
     output: str = "table"
     watch: bool = False
     utc: bool = False
+    seconds: bool = True
     now: datetime = field(default_factory=now)
 
     @property
@@ -94,14 +95,18 @@ class View:
         """The time zone of the output: this machine's, or UTC."""
         return "UTC" if self.utc else machine_zone() or "UTC"
 
+    @property
+    def time(self) -> str:
+        """The format of a time of day."""
+        return "%H:%M:%S" if self.seconds else "%H:%M"
+
     def moment(self, moment: datetime | None, zone: str | None = None) -> str:
-        """Return ``Mon 2026-11-16 02:00 CET``, in the given zone or else this machine's."""
+        """Return ``Mon 2026-11-16 02:00:00 CET``, in the given zone or else this machine's."""
         if moment is None:
             return NOTHING
         shown = "UTC" if self.utc else zone or machine_zone() or "UTC"
         local = local_time(moment, shown)
-        time = "%H:%M:%S" if local.second else "%H:%M"
-        return f"{local:%a %Y-%m-%d {time}} {_clock(local, shown)}"
+        return f"{local:%a %Y-%m-%d} {local:{self.time}} {_clock(local, shown)}"
 
     def left(self, moment: datetime | None) -> str:
         """Return ``in 3 min``, or ``2 h ago`` for a time in the past."""

@@ -97,7 +97,7 @@ def simulate(  # noqa: PLR0913 - one for each option
     if output == "json":
         click.echo(json_text(_plain(story)))
     else:
-        click.echo("\n".join(_lines(story, View(utc=utc))))
+        click.echo("\n".join(_lines(story, View(utc=utc, seconds=_has_seconds(story)))))
 
 
 def _lines(story: Story, view: View) -> Iterator[str]:
@@ -108,6 +108,16 @@ def _lines(story: Story, view: View) -> Iterator[str]:
     rows = [_row(moment, view, zone) for moment in story.moments]
     yield f"\n{table(('DUE', 'OUTCOME', 'STARTS', 'ENDS', 'LATENESS', 'WHY'), rows)}\n"
     yield from drawn(story, zone=zone, width=_width())
+
+
+def _has_seconds(story: Story) -> bool:
+    """Return whether any time of the table is not a full minute."""
+    times = (
+        time
+        for moment in story.moments
+        for time in (moment.covers_from, moment.due_at, moment.starts_at, moment.ends_at)
+    )
+    return any(time.second for time in times if time is not None)
 
 
 def _width() -> int:
@@ -121,10 +131,10 @@ def _row(moment: StoryMoment, view: View, zone: str) -> tuple[str, ...]:
     return (
         _due(moment, view, zone),
         _outcome(moment),
-        _on_clock(moment.starts_at, moment.due_at, zone),
-        _on_clock(moment.ends_at, moment.due_at, zone),
+        _on_clock(moment.starts_at, moment.due_at, zone, view),
+        _on_clock(moment.ends_at, moment.due_at, zone, view),
         NOTHING if moment.lateness is None else roughly(moment.lateness),
-        _why(moment, zone),
+        _why(moment, zone, view),
     )
 
 
@@ -145,13 +155,13 @@ def _outcome(moment: StoryMoment) -> str:
     return f"{moment.outcome} {'many' if moment.count is None else format(moment.count, ',')}"
 
 
-def _why(moment: StoryMoment, zone: str) -> str:
+def _why(moment: StoryMoment, zone: str, view: View) -> str:
     """Return the reason of the outcome, and each attempt that an outage or timeout ended."""
     said = [moment.why]
     for one, following in zip_longest(moment.attempts, moment.attempts[1:]):
         if one.outcome in _ENDED:
-            again = following and _on_clock(following.start, moment.due_at, zone)
-            ended = f"{_ENDED[one.outcome]} at {_on_clock(one.end, moment.due_at, zone)}"
+            again = following and _on_clock(following.start, moment.due_at, zone, view)
+            ended = f"{_ENDED[one.outcome]} at {_on_clock(one.end, moment.due_at, zone, view)}"
             said.append(f"{ended}, begins again at {again}" if again else ended)
     return "; ".join(said)
 
@@ -159,14 +169,13 @@ def _why(moment: StoryMoment, zone: str) -> str:
 _ENDED = {"lost": "cut off by the outage", "timedout": "stopped for its timeout"}
 
 
-def _on_clock(moment: datetime | None, beside: datetime, zone: str) -> str:
+def _on_clock(moment: datetime | None, beside: datetime, zone: str, view: View) -> str:
     """Return ``02:40``; if the day is not that of ``beside``, ``Tue 2026-11-17 02:40``."""
     if moment is None:
         return NOTHING
     local = local_time(moment, zone)
-    time = "%H:%M:%S" if local.second else "%H:%M"
     same_day = local.date() == local_time(beside, zone).date()
-    return f"{local:{time}}" if same_day else f"{local:%a %Y-%m-%d {time}}"
+    return f"{local:{view.time}}" if same_day else f"{local:%a %Y-%m-%d} {local:{view.time}}"
 
 
 def _plain(story: Story) -> dict[str, object]:

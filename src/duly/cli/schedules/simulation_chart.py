@@ -175,5 +175,5 @@ def _legend(
     yield f"{' ' * margin}{'   '.join(marks)}"
     for change in changes:
         way = "forward" if change.by > timedelta() else "back"
-        at = View().moment(change.at, zone)
+        at = View(seconds=False).moment(change.at, zone)
         yield f"{' ' * margin}┊ clocks go {roughly(abs(change.by))} {way}: {at}"

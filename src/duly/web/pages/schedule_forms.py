@@ -218,8 +218,7 @@ def _sentence(words: str) -> str:
 
 
 def _on_clock(moment: datetime, zone: str) -> str:
-    local = local_time(moment, zone)
-    return f"{local:%a %Y-%m-%d %H:%M}{f':{local:%S}' if local.second else ''}"
+    return f"{local_time(moment, zone):%a %Y-%m-%d %H:%M:%S}"
 
 
 def _choices() -> dict[str, Any]:
